@@ -1,0 +1,57 @@
+# Each target creates .venv by itself; the second time it takes a moment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
+DEV := $(VENV)/.dev
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench lock clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Antecast needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME): requirements.lock pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -c 'import lightgbm' || { \
+		echo "LightGBM cannot load its system library (OpenMP, libgomp). Install it and run make again:"; \
+		echo "  Debian, Ubuntu:  apt-get install libgomp1"; \
+		echo "  Fedora, RHEL:    dnf install libgomp"; \
+		echo "  macOS:           brew install libomp"; exit 1; }
+	@touch $@
+
+$(DEV): requirements-dev.lock $(RUNTIME)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+setup: $(DEV)  ## create .venv with everything a developer needs
+
+demo: $(RUNTIME)  ## a generated cluster replayed under five policies: table, pictures, one sentence
+	$(BIN)/antecast demo --out var/demo
+
+test: $(DEV)  ## all tests that need nothing but this checkout
+	$(BIN)/python -m pytest -m "not bench_data"
+
+check: $(DEV)  ## format, lint, complexity, types, import direction
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(DEV)  ## speed and memory, as tables
+	$(BIN)/python -m benchmarks.engine_speed
+
+lock:  ## write the lock files anew (needs uv)
+	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header -q -o requirements.lock
+	uv pip compile pyproject.toml --extra build --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header -q -o requirements-dev.lock
+
+clean:  ## remove .venv and what runs have written
+	rm -rf $(VENV) var
