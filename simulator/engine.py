@@ -1,0 +1,129 @@
+"""The event engine: arrivals and endings under a virtual clock, decisions in between.
+
+At each instant: endings first, then arrivals by (submit, id), then one decision, carried out at once. What
+a decision starts may end at the same instant (a job of no length); then the instant is gone through again.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from domain.errors import StalledError
+from domain.jobs import Job, JobOutcome, submit_order
+from domain.plans import Plan
+from domain.schedules import Schedule
+from simulator.state import ClusterState
+from solver.policies.base import Policy
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (jobs ended, jobs in all)."""
+
+_EVENTS_PER_TICK = 2048
+
+
+class Engine:
+    """Replays jobs under a policy. One instance, one run.
+
+    Args:
+        jobs: what is submitted.
+        outcomes: the truth, by job id; nothing but this engine looks into it.
+        capacity_gpus: GPUs of the cluster.
+        policy: the rule to follow.
+        observe: told (job, duration) of each job that ends, so that forecasters may learn on the way.
+        progress: told now and then how far the replay is.
+    """
+
+    def __init__(
+        self,
+        *,
+        jobs: Sequence[Job],
+        outcomes: Mapping[str, JobOutcome],
+        capacity_gpus: int,
+        policy: Policy,
+        observe: Callable[[Job, float], None] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._arrivals = sorted(jobs, key=submit_order)
+        self._outcomes = outcomes
+        self._policy = policy
+        self._observe = observe
+        self._progress = progress
+        self._state = ClusterState(capacity_gpus)
+        self._endings: list[tuple[float, int, str]] = []
+        self._next_arrival = 0
+        self._events = 0
+        self._ended = 0
+
+    def run(self) -> Schedule:
+        """Replay all jobs to their end.
+
+        Raises:
+            PlanError: if the policy plans what cannot be.
+            StalledError: if jobs are left waiting when nothing is going to happen any more.
+        """
+        arrivals, endings, state, policy = self._arrivals, self._endings, self._state, self._policy
+        next_tick = _EVENTS_PER_TICK
+        while True:
+            ending_s = endings[0][0] if endings else math.inf
+            arrival_s = arrivals[self._next_arrival].submit_s if self._next_arrival < len(arrivals) else math.inf
+            now_s = min(ending_s, arrival_s)
+            if now_s == math.inf:
+                break
+            if ending_s == now_s:
+                self._end_jobs(now_s)
+            if arrival_s == now_s:
+                self._submit_jobs(now_s)
+            self._carry_out(policy.decide(now_s, state.idle_gpus), now_s)
+            if self._progress is not None and self._events >= next_tick:
+                self._progress(self._ended, len(arrivals))
+                next_tick = self._events + _EVENTS_PER_TICK
+        self._require_all_ended()
+        return Schedule(tuple(state.stretches), self._events)
+
+    def _end_jobs(self, now_s: float) -> None:
+        endings, running = self._endings, self._state.running
+        while endings and endings[0][0] == now_s:
+            _, serial, job_id = heapq.heappop(endings)
+            attempt = running.get(job_id)
+            if attempt is None or attempt.serial != serial:
+                continue
+            job = self._state.finish(job_id, now_s)
+            self._policy.ended(job)
+            if self._observe is not None:
+                self._observe(job, self._outcomes[job_id].duration_s)
+            self._events += 1
+            self._ended += 1
+
+    def _submit_jobs(self, now_s: float) -> None:
+        arrivals = self._arrivals
+        k = self._next_arrival
+        while k < len(arrivals) and arrivals[k].submit_s == now_s:
+            self._state.submit(arrivals[k])
+            self._policy.submitted(arrivals[k])
+            k += 1
+        self._events += k - self._next_arrival
+        self._next_arrival = k
+
+    def _carry_out(self, plan: Plan, now_s: float) -> None:
+        state, policy = self._state, self._policy
+        for job in plan.send_backs:
+            state.send_back(job, now_s)
+            policy.sent_back(job)
+            self._events += 1
+        for job in plan.conversions:
+            state.convert(job, now_s)
+        for job, is_guest in plan.starts:
+            serial = state.start(job, now_s, is_guest=is_guest)
+            policy.started(job, now_s)
+            end_s = now_s + self._outcomes[job.job_id].duration_s
+            heapq.heappush(self._endings, (end_s, serial, job.job_id))
+
+    def _require_all_ended(self) -> None:
+        if self._state.pending:
+            stuck = min(self._state.pending.values(), key=submit_order)
+            raise StalledError(
+                f"{len(self._state.pending)} jobs never start, the first one {stuck.job_id} "
+                f"({stuck.num_gpus} GPUs, pool {stuck.pool}), although nothing runs any more"
+            )
+        if self._progress is not None:
+            self._progress(self._ended, len(self._arrivals))

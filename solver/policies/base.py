@@ -1,0 +1,107 @@
+"""What a policy is: a rule that is told facts and asked for decisions.
+
+The engine (and later the service) calls the fact methods as things happen and `decide` once all facts of
+an instant are told. A policy sees `Job`, never `JobOutcome`; what it believes about lives comes from the
+`LifetimeForecaster` it was given.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Protocol, get_type_hints
+
+from domain.errors import SettingError
+from domain.forecasts import LifetimeForecaster
+from domain.jobs import Job
+from domain.plans import Plan
+
+
+class Policy(Protocol):
+    """One sharing rule. Facts in, plans out; everything else is its own business."""
+
+    def submitted(self, job: Job) -> None:
+        """A job has become eligible."""
+        ...
+
+    def started(self, job: Job, now_s: float) -> None:
+        """A job runs (because a plan said so)."""
+        ...
+
+    def ended(self, job: Job) -> None:
+        """A running job has ended, or a waiting one was cancelled."""
+        ...
+
+    def sent_back(self, job: Job) -> None:
+        """A guest was stopped and waits again."""
+        ...
+
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
+        """What to do now, with `idle_gpus` GPUs idle. Must not assume that the plan is carried out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyContext:
+    """What a policy is built from.
+
+    Attributes:
+        quotas: GPUs of each pool, in the order of the pools; they add up to the cluster.
+        lives: forecaster of job lifetimes.
+    """
+
+    quotas: Mapping[str, int]
+    lives: LifetimeForecaster
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec:
+    """A registered policy: how it is built, and whether it needs the truth.
+
+    Attributes:
+        build: makes the policy from its context and settings.
+        settings: frozen dataclass whose fields are what `--set key=value` may set.
+        is_clairvoyant: it only makes sense with true lives, and runs under `--clairvoyant` only.
+        uses_lives: it asks the forecaster (and is starred when that one reads the truth).
+        may_send_back: it stops guests, so its schedules contain lost attempts.
+    """
+
+    build: Callable[[PolicyContext, Any], Policy]
+    settings: type
+    is_clairvoyant: bool = False
+    uses_lives: bool = False
+    may_send_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoSettings:
+    """A policy with nothing to set."""
+
+
+def parse_settings(name: str, settings: type, given: Mapping[str, str]) -> Any:
+    """Build a policy's settings from `key=value` texts.
+
+    Raises:
+        SettingError: for an unknown key, a value of the wrong type or one the settings refuse.
+    """
+    hints = get_type_hints(settings)
+    known = {field.name for field in fields(settings)}
+    unknown = sorted(set(given) - known)
+    if unknown:
+        offer = ", ".join(sorted(known)) or "nothing"
+        raise SettingError(f"policy {name} has no setting {unknown[0]!r}; it can set: {offer}")
+    try:
+        return settings(**{key: _convert(hints[key], text) for key, text in given.items()})
+    except ValueError as error:
+        raise SettingError(f"policy {name}: {error}") from error
+
+
+def describe_settings(settings: type) -> dict[str, Any]:
+    """Defaults of a settings class, for help texts and reports."""
+    return {field.name: None if field.default is MISSING else field.default for field in fields(settings)}
+
+
+def _convert(kind: Any, text: str) -> Any:
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{text!r} is neither true nor false")
+        return text.lower() == "true"
+    return kind(text)

@@ -1,0 +1,37 @@
+"""No sharing: the reference itself."""
+
+from domain.jobs import Job
+from domain.plans import NOTHING, Plan, Start
+from solver.lane import Lanes
+from solver.policies.base import NoSettings, PolicyContext, PolicySpec
+
+
+class Fcfs:
+    """First come, first served inside each pool's own quota, without backfilling.
+
+    Order of pools: none needed, pools do not touch each other. Skipping: none, a job that does not fit
+    stops its pool. Ties: (submit, id).
+    """
+
+    def __init__(self, context: PolicyContext, _settings: NoSettings) -> None:
+        self._lanes = Lanes(context.quotas)
+        self.submitted = self._lanes.submitted
+        self.ended = self._lanes.ended
+
+    def started(self, job: Job, _now_s: float) -> None:
+        """A job runs."""
+        self._lanes.started(job)
+
+    def sent_back(self, job: Job) -> None:
+        """Never happens: there are no guests."""
+        self._lanes.sent_back(job)
+
+    def decide(self, _now_s: float, _idle_gpus: int) -> Plan:
+        """Start what the lanes have reached."""
+        self._lanes.advance()
+        if not self._lanes.due:
+            return NOTHING
+        return Plan(starts=tuple(Start(job, False) for job in self._lanes.due_in_order()))
+
+
+SPEC = PolicySpec(build=Fcfs, settings=NoSettings)

@@ -1,0 +1,159 @@
+"""Own lane; idle GPUs lent to requeueable guests, who are sent back when a lane needs them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from domain.jobs import Job
+from domain.plans import NOTHING, Plan, Start
+from solver.lane import Lanes
+from solver.policies.base import PolicyContext, PolicySpec
+from solver.policies.pending import PendingByWidth
+
+
+class Order(StrEnum):
+    """Whom idle GPUs are lent to first."""
+
+    FIFO = "fifo"
+    SHORTEST = "shortest"
+
+
+class Victim(StrEnum):
+    """Which guest is sent back first."""
+
+    YOUNGEST = "youngest"
+    OLDEST = "oldest"
+    LEAST_WORK = "least-work"
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimSettings:
+    """Settings of `reclaim`.
+
+    Attributes:
+        requeueable: share R of jobs that may be sent back and start again from zero.
+        order: `fifo` (no forecast) or `shortest` (median of the forecast life).
+        victim: `youngest` (last started), `oldest`, or `least-work` (fewest GPU-seconds thrown away).
+    """
+
+    requeueable: float = 1.0
+    order: Order = Order.FIFO
+    victim: Victim = Victim.YOUNGEST
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.requeueable <= 1.0:
+            raise ValueError(f"requeueable is {self.requeueable}, must lie in [0, 1]")
+
+
+class Reclaim:
+    """About what borrowing with reclaim does in today's schedulers, without a forecast of arrivals.
+
+    Own jobs first: what a lane has reached starts at once, by (submit, id) over all pools; where idle GPUs
+    do not suffice, guests are sent back, in the order of `victim`, until it fits (one that turns out not to
+    be needed after all stays). While an own job has to wait, nothing is lent. Then idle GPUs are lent to
+    requeueable jobs beyond their lanes, of all pools alike: the first in `order` that fits, so narrow ones
+    overtake wide ones. Ties: (submit, id). A guest sent back keeps its place and may be lent to again.
+    """
+
+    def __init__(self, context: PolicyContext, settings: ReclaimSettings) -> None:
+        self._lanes = Lanes(context.quotas)
+        self._lives = context.lives
+        self._settings = settings
+        self._pending: PendingByWidth[tuple[float, float]] = PendingByWidth()
+        self._guest_since_s: dict[str, float] = {}
+        self._proposed: dict[str, Job] = {}
+
+    def submitted(self, job: Job) -> None:
+        """A job has become eligible: it stands in its line, and may be lent to if it is requeueable."""
+        self._lanes.submitted(job)
+        self._offer(job)
+
+    def started(self, job: Job, now_s: float) -> None:
+        """A job runs, as own or as guest."""
+        self._pending.discard(job.job_id)
+        self._proposed.pop(job.job_id, None)
+        self._lanes.started(job)
+        if job.job_id in self._lanes.guests:
+            self._guest_since_s[job.job_id] = now_s
+
+    def ended(self, job: Job) -> None:
+        """A job has ended or was cancelled."""
+        self._pending.discard(job.job_id)
+        self._proposed.pop(job.job_id, None)
+        self._guest_since_s.pop(job.job_id, None)
+        self._lanes.ended(job)
+
+    def sent_back(self, job: Job) -> None:
+        """A guest waits again, at its place."""
+        self._guest_since_s.pop(job.job_id, None)
+        self._lanes.sent_back(job)
+        self._offer(job)
+
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
+        """Serve the lanes, sending guests back if need be; then lend what is left."""
+        for job in self._proposed.values():
+            self._offer(job)
+        self._proposed.clear()
+        converted = self._lanes.advance()
+        for job in converted:
+            self._guest_since_s.pop(job.job_id, None)
+        starts: list[Start] = []
+        victims: list[Job] = []
+        for job in self._lanes.due_in_order():
+            self._pending.discard(job.job_id)
+            if job.num_gpus > idle_gpus:
+                back = self._victims_for(job.num_gpus - idle_gpus, victims, now_s)
+                victims += back
+                idle_gpus += sum(victim.num_gpus for victim in back)
+            if job.num_gpus <= idle_gpus:
+                idle_gpus -= job.num_gpus
+                starts.append(Start(job, False))
+        if len(starts) == len(self._lanes.due):
+            starts += self._lend(idle_gpus)
+        if not (starts or victims or converted):
+            return NOTHING
+        return Plan(send_backs=tuple(victims), conversions=tuple(converted), starts=tuple(starts))
+
+    def _offer(self, job: Job) -> None:
+        if job.is_requeueable(self._settings.requeueable):
+            first = job.submit_s
+            if self._settings.order is Order.SHORTEST:
+                first = self._lives.quantile_s(job, 0.5)
+            self._pending.add(job, (first, job.submit_s))
+
+    def _victims_for(self, missing_gpus: int, taken: list[Job], now_s: float) -> list[Job]:
+        """Guests whose GPUs make up `missing_gpus`; none if all of them together would not."""
+        gone = {job.job_id for job in taken}
+        chosen: list[Job] = []
+        found = 0
+        for job in self._in_victim_order(now_s):
+            if job.job_id not in gone:
+                chosen.append(job)
+                found += job.num_gpus
+                if found >= missing_gpus:
+                    break
+        if found < missing_gpus:
+            return []
+        spare = found - missing_gpus
+        for job in list(chosen):
+            if job.num_gpus <= spare:
+                chosen.remove(job)
+                spare -= job.num_gpus
+        return chosen
+
+    def _in_victim_order(self, now_s: float) -> list[Job]:
+        guests = list(self._lanes.guests.values())
+        if self._settings.victim is Victim.YOUNGEST:
+            guests.reverse()
+        elif self._settings.victim is Victim.LEAST_WORK:
+            guests.sort(key=lambda job: job.num_gpus * (now_s - self._guest_since_s[job.job_id]))
+        return guests
+
+    def _lend(self, idle_gpus: int) -> list[Start]:
+        while idle_gpus and (job := self._pending.best(idle_gpus)) is not None:
+            self._pending.discard(job.job_id)
+            self._proposed[job.job_id] = job
+            idle_gpus -= job.num_gpus
+        return [Start(job, True) for job in self._proposed.values()]
+
+
+SPEC = PolicySpec(build=Reclaim, settings=ReclaimSettings, uses_lives=True, may_send_back=True)

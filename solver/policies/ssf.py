@@ -1,0 +1,107 @@
+"""Shortest service first, inside each pool's own quota."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from domain.jobs import Job
+from domain.plans import NOTHING, Plan, Start
+from solver.policies.base import PolicyContext, PolicySpec
+from solver.policies.pending import PendingByWidth
+
+
+@dataclass(frozen=True, slots=True)
+class SsfSettings:
+    """Settings of `ssf` and `gssf`.
+
+    Attributes:
+        level: level of the forecast life that counts as the job's life, in (0, 1).
+    """
+
+    level: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(f"level is {self.level}, must lie in (0, 1)")
+
+
+class ShortestServiceFirst:
+    """Rooms of GPUs, each serving the pending job of least service (GPUs x life) that fits into it.
+
+    Skipping: a job that does not fit is passed over, so wide ones may starve. Ties: (submit, id).
+    Cost of a start: O(widths + log n).
+
+    Args:
+        context: pools and forecaster.
+        settings: level of the life.
+        rooms: GPUs of each room.
+        room_of: the room a job belongs to.
+    """
+
+    def __init__(
+        self,
+        context: PolicyContext,
+        settings: SsfSettings,
+        rooms: Mapping[str, int],
+        room_of: Callable[[Job], str],
+    ) -> None:
+        self._lives = context.lives
+        self._level = settings.level
+        self._room_of = room_of
+        self._free = dict(rooms)
+        self._pending: dict[str, PendingByWidth[tuple[float, float]]] = {r: PendingByWidth() for r in rooms}
+        self._running: set[str] = set()
+        self._proposed: dict[str, Job] = {}
+        self._changed: dict[str, None] = {}
+
+    def submitted(self, job: Job) -> None:
+        """A job joins the queue of its room."""
+        room = self._room_of(job)
+        service = self._lives.quantile_s(job, self._level) * job.num_gpus
+        self._pending[room].add(job, (service, job.submit_s))
+        self._changed[room] = None
+
+    def started(self, job: Job, _now_s: float) -> None:
+        """A job runs in its room."""
+        room = self._room_of(job)
+        self._pending[room].discard(job.job_id)
+        self._proposed.pop(job.job_id, None)
+        self._running.add(job.job_id)
+        self._free[room] -= job.num_gpus
+
+    def ended(self, job: Job) -> None:
+        """A job has ended or was cancelled."""
+        room = self._room_of(job)
+        if job.job_id in self._running:
+            self._running.discard(job.job_id)
+            self._free[room] += job.num_gpus
+        self._pending[room].discard(job.job_id)
+        self._proposed.pop(job.job_id, None)
+        self._changed[room] = None
+
+    def sent_back(self, job: Job) -> None:
+        """A job was stopped and waits again."""
+        self.ended(job)
+        self.submitted(job)
+
+    def decide(self, _now_s: float, _idle_gpus: int) -> Plan:
+        """Fill the rooms in which something has changed."""
+        for job in list(self._proposed.values()):
+            self.submitted(job)
+        self._proposed.clear()
+        for room in self._changed:
+            pending, free = self._pending[room], self._free[room]
+            while free and (job := pending.best(free)) is not None:
+                pending.discard(job.job_id)
+                self._proposed[job.job_id] = job
+                free -= job.num_gpus
+        self._changed.clear()
+        if not self._proposed:
+            return NOTHING
+        return Plan(starts=tuple(Start(job, False) for job in self._proposed.values()))
+
+
+def _build(context: PolicyContext, settings: SsfSettings) -> ShortestServiceFirst:
+    return ShortestServiceFirst(context, settings, context.quotas, lambda job: job.pool)
+
+
+SPEC = PolicySpec(build=_build, settings=SsfSettings, uses_lives=True)
