@@ -1,0 +1,1 @@
+"""Every source of jobs becomes one validated history table."""

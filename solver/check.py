@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import accumulate, groupby
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -271,12 +271,16 @@ def _before_submit(record: _Record) -> _Finding:
     return start_s, f"starts at {start_s} s, before its submit at {submit_s} s"
 
 
+def _later_starts(stretches: tuple[Stretch, ...]) -> Iterator[tuple[float, float]]:
+    """Start of each stretch but the first, and the latest end of those before it."""
+    busy_until_s = accumulate((stretch.end_s for stretch in stretches), max)
+    return zip((stretch.start_s for stretch in stretches[1:]), busy_until_s, strict=False)
+
+
 def _twice_at_once(record: _Record) -> _Finding:
-    busy_until_s = -math.inf
-    for stretch in record.stretches:
-        if stretch.start_s < busy_until_s - _TIME_S:
-            return stretch.start_s, f"starts at {stretch.start_s} s, it still runs until {busy_until_s} s"
-        busy_until_s = max(busy_until_s, stretch.end_s)
+    for start_s, busy_until_s in _later_starts(record.stretches):
+        if start_s < busy_until_s - _TIME_S:
+            return start_s, f"starts at {start_s} s and still runs until {busy_until_s} s"
     return None
 
 
@@ -301,9 +305,9 @@ def _too_much_work(record: _Record) -> _Finding:
 
 
 def _interrupted(record: _Record) -> _Finding:
-    for before, after in pairwise(record.kept):
-        if after.start_s > before.end_s + _TIME_S:
-            return before.end_s, f"is interrupted from {before.end_s} s to {after.start_s} s"
+    for start_s, busy_until_s in _later_starts(record.kept):
+        if start_s > busy_until_s + _TIME_S:
+            return busy_until_s, f"is interrupted from {busy_until_s} s to {start_s} s"
     return None
 
 

@@ -144,7 +144,7 @@ class Reference:
         while heap and (self.ends.get(heap[0][2]) != heap[0][0] or heap[0][2] not in self._running):
             heapq.heappop(heap)
         end_s = heap[0][0] if heap else math.inf
-        if end_s == now_s and heap[0][1]:
+        if heap and end_s == now_s and heap[0][1]:
             end_s = math.inf
         return min(end_s, self._facts[0].at_s if self._facts else math.inf)
 

@@ -48,7 +48,7 @@ class Reclaim:
     """About what borrowing with reclaim does in today's schedulers, without a forecast of arrivals.
 
     Own jobs first: what a lane has reached starts at once, by (submit, id) over all pools; where idle GPUs
-    do not suffice, guests are sent back, in the order of `victim`, until it fits (one that turns out not to
+    do not suffice, guests are sent back, in the order of `victim`, until they do (one that turns out not to
     be needed after all stays). While an own job has to wait, nothing is lent. Then idle GPUs are lent to
     requeueable jobs beyond their lanes, of all pools alike: the first in `order` that fits, so narrow ones
     overtake wide ones. Ties: (submit, id). A guest sent back keeps its place and may be lent to again.
@@ -96,18 +96,17 @@ class Reclaim:
         converted = self._lanes.advance()
         for job in converted:
             self._guest_since_s.pop(job.job_id, None)
+        due = self._lanes.due_in_order()
+        victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus, now_s)
+        idle_gpus += sum(victim.num_gpus for victim in victims)
         starts: list[Start] = []
-        victims: list[Job] = []
-        for job in self._lanes.due_in_order():
+        for job in due:
             self._pending.discard(job.job_id)
             if job.num_gpus > idle_gpus:
-                back = self._victims_for(job.num_gpus - idle_gpus, victims, now_s)
-                victims += back
-                idle_gpus += sum(victim.num_gpus for victim in back)
-            if job.num_gpus <= idle_gpus:
-                idle_gpus -= job.num_gpus
-                starts.append(Start(job, False))
-        if len(starts) == len(self._lanes.due):
+                break
+            idle_gpus -= job.num_gpus
+            starts.append(Start(job, False))
+        if len(starts) == len(due):
             starts += self._lend(idle_gpus)
         if not (starts or victims or converted):
             return NOTHING
@@ -120,20 +119,16 @@ class Reclaim:
                 first = self._lives.quantile_s(job, 0.5)
             self._pending.add(job, (first, job.submit_s))
 
-    def _victims_for(self, missing_gpus: int, taken: list[Job], now_s: float) -> list[Job]:
-        """Guests whose GPUs make up `missing_gpus`; none if all of them together would not."""
-        gone = {job.job_id for job in taken}
+    def _victims_for(self, missing_gpus: int, now_s: float) -> list[Job]:
+        """Guests that give up `missing_gpus`, or all there are. None of them could be spared: what is left
+        over is narrower than each of them."""
         chosen: list[Job] = []
-        found = 0
-        for job in self._in_victim_order(now_s):
-            if job.job_id not in gone:
-                chosen.append(job)
-                found += job.num_gpus
-                if found >= missing_gpus:
-                    break
-        if found < missing_gpus:
-            return []
-        spare = found - missing_gpus
+        spare = -missing_gpus
+        for job in self._in_victim_order(now_s) if spare < 0 else ():
+            chosen.append(job)
+            spare += job.num_gpus
+            if spare >= 0:
+                break
         for job in list(chosen):
             if job.num_gpus <= spare:
                 chosen.remove(job)

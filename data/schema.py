@@ -1,0 +1,110 @@
+"""What the history table holds, as data: one row per job, one `Column` per column.
+
+The table has all of these columns whether or not the source had them, in this order, then the columns
+of the source that are not ours. Missing values are NaN. Columns are data so that checks, readers and
+documentation cannot disagree about them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, Literal
+
+from data.rules import Rule
+from domain.jobs import JobState
+
+MAX_TIME_S: Final = 1e11
+"""Largest instant or duration, seconds: far beyond any clock in seconds, short of one in milliseconds."""
+
+MAX_GPUS: Final = 2**31 - 1
+"""Largest width and quota."""
+
+
+class Kind(StrEnum):
+    """What a column holds."""
+
+    TEXT = "text"
+    INT = "int"
+    FLOAT = "float"
+
+    @property
+    def dtype(self) -> Literal["str", "int64", "float64"]:
+        """Name of the column's dtype in pandas."""
+        match self:
+            case Kind.TEXT:
+                return "str"
+            case Kind.INT:
+                return "int64"
+            case Kind.FLOAT:
+                return "float64"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        name: its name; ends in the unit where there is one.
+        kind: what it holds.
+        unit: unit of its numbers, empty for text and bare numbers.
+        is_nullable: whether a row may leave it empty; such a column may also be absent.
+        meaning: one line.
+        low, high: inclusive range of its numbers.
+        low_rule: rule that a number below `low` breaks.
+        words: the closed vocabulary of its text in lower case, None where any text will do.
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    is_nullable: bool
+    meaning: str
+    low: float = -MAX_TIME_S
+    high: float = MAX_TIME_S
+    low_rule: Rule = Rule.OUT_OF_RANGE
+    words: frozenset[str] | None = None
+
+    @property
+    def allowed(self) -> str:
+        """What its values may be, for messages."""
+        if self.words is not None:
+            return "one of " + ", ".join(sorted(self.words))
+        if self.kind is Kind.TEXT:
+            return "text"
+        noun = "an integer" if self.kind is Kind.INT else "a number"
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{noun} from {self.low:.12g} to {self.high:.12g}{unit}"
+
+
+COLUMNS: Final = (
+    Column("job_id", Kind.TEXT, "", False, "unique name of the job; upper and lower case differ"),
+    Column("pool", Kind.TEXT, "", False, "pool the job was submitted to"),
+    Column("submit_s", Kind.FLOAT, "s", False, "instant it became eligible, on the clock of the file"),
+    Column("num_gpus", Kind.INT, "GPUs", False, "width of the gang", 1, MAX_GPUS, Rule.WIDTH_BELOW_ONE),
+    Column(
+        "duration_s", Kind.FLOAT, "s", False, "length when alone", 0.0, MAX_TIME_S, Rule.NEGATIVE_DURATION
+    ),
+    Column("user", Kind.TEXT, "", True, "who submitted it"),
+    Column("name", Kind.TEXT, "", True, "name the user gave it"),
+    Column("model", Kind.TEXT, "", True, "what it trains"),
+    Column("limit_s", Kind.FLOAT, "s", True, "requested time limit; empty where there is none", 1.0),
+    Column("state", Kind.TEXT, "", True, "how it ended", words=frozenset(state.value for state in JobState)),
+    Column("deadline_s", Kind.FLOAT, "s", True, "instant by which it should have ended"),
+    Column("requeue_u", Kind.FLOAT, "", True, "requeueable where the share R of such jobs exceeds it", 0, 1),
+)
+"""The history table."""
+
+POOL_COLUMNS: Final = (
+    Column("pool", Kind.TEXT, "", False, "name of the pool"),
+    Column("quota_gpus", Kind.INT, "GPUs", False, "GPUs that are its own", 0, MAX_GPUS, Rule.NEGATIVE_QUOTA),
+)
+"""The table of pools."""
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType({"limit": "limit_s"})
+"""Other names under which a source may carry a column of ours."""
+
+
+def required_names(columns: tuple[Column, ...]) -> tuple[str, ...]:
+    """Names of the columns that a source must have."""
+    return tuple(column.name for column in columns if not column.is_nullable)

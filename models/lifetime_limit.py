@@ -1,0 +1,25 @@
+"""Lifetimes by the limit the user asked for: what schedulers go by where nothing is learned."""
+
+from typing import Final
+
+from domain.errors import SettingError
+from domain.jobs import Job
+
+
+class RequestedLimits:
+    """Every level of a job's life is its requested limit."""
+
+    is_clairvoyant: Final = False
+
+    def observe(self, job: Job, duration_s: float) -> None:
+        """Nothing is learned."""
+
+    def quantile_s(self, job: Job, level: float) -> float:  # noqa: ARG002 - all levels are the limit
+        """The job's `limit_s`.
+
+        Raises:
+            SettingError: if the job's record has no limit.
+        """
+        if job.limit_s is None:
+            raise SettingError(f"job {job.job_id} has no limit_s: lives=limit needs that column; use lives=learned")
+        return job.limit_s

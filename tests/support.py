@@ -1,0 +1,62 @@
+"""What several tests need: small jobs, random instances, and a run of the engine."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+
+from domain.jobs import Job, JobOutcome
+from domain.schedules import Schedule
+from simulator.engine import Engine
+from simulator.truth import TrueLives
+from solver.policies import POLICIES
+from solver.policies.base import PolicyContext, parse_settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+BENCH_ROOT = Path(os.environ.get("ANTECAST_BENCH_ROOT", REPOSITORY.parent / "shared"))
+PHILLY = BENCH_ROOT / "bench" / "philly-pools"
+
+needs_bench_data = [
+    pytest.mark.bench_data,
+    pytest.mark.skipif(not PHILLY.is_dir(), reason=f"no benchmark folder at {BENCH_ROOT} (ANTECAST_BENCH_ROOT)"),
+]
+
+
+def job(
+    job_id: str, submit_s: float = 0.0, num_gpus: int = 1, pool: str = "a", requeue_u: float | None = 0.5
+) -> Job:
+    return Job(job_id, pool, submit_s, num_gpus, requeue_u=requeue_u)
+
+
+def run(
+    policy: str,
+    jobs: list[Job],
+    durations_s: dict[str, float],
+    quotas: dict[str, int],
+    **settings: str,
+) -> Schedule:
+    """Replay jobs under a policy that is given true lives."""
+    outcomes = {job_id: JobOutcome(job_id, duration) for job_id, duration in durations_s.items()}
+    spec = POLICIES[policy]
+    context = PolicyContext(quotas, TrueLives(outcomes))
+    built = spec.build(context, parse_settings(policy, spec.settings, settings))
+    return Engine(jobs=jobs, outcomes=outcomes, capacity_gpus=sum(quotas.values()), policy=built).run()
+
+
+Instance = tuple[list[Job], dict[str, float], dict[str, int]]
+
+
+@st.composite
+def instances(draw: st.DrawFn, max_jobs: int = 24, min_duration_s: int = 0) -> Instance:
+    """Jobs, durations and quotas: few instants, so that ties, bursts and blocked wide jobs are common."""
+    quotas = {f"p{k}": draw(st.integers(1, 6)) for k in range(draw(st.integers(1, 4)))}
+    jobs, durations = [], {}
+    for k in range(draw(st.integers(0, max_jobs))):
+        pool = draw(st.sampled_from(sorted(quotas)))
+        submit_s = float(draw(st.integers(0, 30)))
+        width = draw(st.integers(1, quotas[pool]))
+        made = Job(f"j{k:03}", pool, submit_s, width, requeue_u=draw(st.integers(0, 9)) / 10)
+        jobs.append(made)
+        durations[made.job_id] = float(draw(st.integers(min_duration_s, 20)))
+    return jobs, durations, quotas
