@@ -1,0 +1,1 @@
+"""The application: command line, service, pictures. Everything that touches the outside world."""

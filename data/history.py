@@ -68,10 +68,10 @@ def from_frame(
         num_skipped_rows += len(log)
     all_faults.absorb(checked.log)
     faults = all_faults.listed()
-    if checked.frame.empty:
-        raise InputError([Fault(source, None, Rule.NO_ROWS, _no_rows(num_skipped_rows)), *faults])
     if faults and not is_lenient:
         raise InputError(faults)
+    if checked.frame.empty:
+        raise InputError([Fault(source, None, Rule.NO_ROWS, _no_rows(num_skipped_rows)), *faults])
     return History(in_order(checked.frame), checked.extra_columns, tuple(faults), source, num_skipped_rows)
 
 

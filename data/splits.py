@@ -57,7 +57,8 @@ def split(frame: pd.DataFrame, *, train_until_s: float, eval_from_s: float) -> S
         raise SettingError(f"eval_from_s is {eval_from_s}, must be at least train_until_s = {train_until_s}")
     replay = frame[frame["submit_s"] >= train_until_s].reset_index(drop=True)
     evaluated = frozenset(replay.loc[replay["submit_s"] >= eval_from_s, "job_id"])
-    return Split(ended_before(frame, train_until_s), replay, evaluated)
+    earlier = frame[frame["submit_s"] < train_until_s]
+    return Split(ended_before(earlier, train_until_s), replay, evaluated)
 
 
 def _check_instant(name: str, instant_s: float) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from data.numbers import parse_numbers
+from data.numbers import Mask, parse_numbers
 from data.rules import MAX_FAULTS, FaultLog, Rule, shown
 from data.schema import ALIASES, COLUMNS, Column, Kind, required_names
 from domain.errors import Fault, InputError
 
-Mask = NDArray[np.bool_]
 Lines = NDArray[np.int64]
 
 _NAMED_POOLS: Final = 5
@@ -147,6 +146,11 @@ def good_rows(typed: pd.DataFrame, columns: tuple[Column, ...], findings: Findin
     return good.astype({column.name: column.kind.dtype for column in columns})
 
 
+def missing_column(name: str, names: list[str]) -> str:
+    """Message for a required column that is not among `names`."""
+    return f"column {name} is required, the columns are: {shown(', '.join(names))}"
+
+
 def _with_our_names(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     renamed = frame.rename(columns=str).rename(columns=dict(ALIASES))
     log = FaultLog(source)
@@ -161,20 +165,12 @@ def _with_our_names(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     return renamed
 
 
-def missing_column(name: str, names: list[str]) -> str:
-    """Message for a required column that is not among `names`."""
-    return f"column {name} is required, the columns are: {shown(', '.join(names))}"
-
-
 def _check_column(column: Column, frame: pd.DataFrame, findings: Findings) -> pd.Series:
     if column.name not in frame.columns:
         return pd.Series(math.nan, index=range(len(frame)), dtype=column.kind.dtype, name=column.name)
     raw = frame[column.name].reset_index(drop=True)
-    return (
-        _check_text(column, raw, findings)
-        if column.kind is Kind.TEXT
-        else _check_numbers(column, raw, findings)
-    )
+    check = _check_text if column.kind is Kind.TEXT else _check_numbers
+    return check(column, raw, findings)
 
 
 def _check_text(column: Column, raw: pd.Series, findings: Findings) -> pd.Series:

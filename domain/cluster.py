@@ -88,9 +88,11 @@ def check_quotas(quotas: Mapping[str, int], capacity_gpus: int) -> None:
 
 
 def shrink_quotas(quotas: Mapping[str, int], lost_gpus: int, owner: str | None) -> dict[str, int]:
-    """Quotas after `lost_gpus` GPUs are gone, by the printed rule: the owner pool gives them up first;
-    what it cannot cover, or all of it where no pool owns the node, is taken from the (other) pools in
-    proportion to their quotas, by largest remainder, ties to the pool listed first.
+    """Quotas after `lost_gpus` GPUs are gone, by a rule that can be printed.
+
+    The owner pool gives them up first. What it cannot cover, or all of it where no pool owns the node, is
+    taken from the (other) pools in proportion to their quotas, by largest remainder, ties to the pool
+    listed first.
 
     Raises:
         ValueError: if more GPUs are lost than the quotas hold, or the owner is unknown.

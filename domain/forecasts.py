@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from domain.jobs import Job
@@ -43,8 +44,7 @@ class QuantileForecast:
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCurve:
-    """S(t) = P(life > t) as a step function: S is 1 before `times_s[0]` and `survival[k]` from
-    `times_s[k]` on.
+    """S(t) = P(life > t), a step function: 1 before `times_s[0]`, `survival[k]` from `times_s[k]` on.
 
     Raises:
         ValueError: if lengths differ, times do not increase or S leaves [0, 1] or increases.
@@ -59,7 +59,7 @@ class SurvivalCurve:
         if any(b <= a for a, b in zip(self.times_s, self.times_s[1:], strict=False)):
             raise ValueError("times of a survival curve must increase")
         bounds = (1.0, *self.survival, 0.0)
-        if any(b > a for a, b in zip(bounds, bounds[1:], strict=False)):
+        if any(b > a for a, b in pairwise(bounds)):
             raise ValueError("a survival curve lies in [0, 1] and does not increase")
 
     def at(self, time_s: float) -> float:
@@ -87,7 +87,9 @@ class LifetimeForecaster(Protocol):
     """
 
     @property
-    def is_clairvoyant(self) -> bool: ...
+    def is_clairvoyant(self) -> bool:
+        """Whether it reads the truth."""
+        ...
 
     def quantile_s(self, job: Job, level: float) -> float:
         """Forecast of the job's `duration_s` at `level` in (0, 1), seconds."""

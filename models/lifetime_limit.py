@@ -21,5 +21,7 @@ class RequestedLimits:
             SettingError: if the job's record has no limit.
         """
         if job.limit_s is None:
-            raise SettingError(f"job {job.job_id} has no limit_s: lives=limit needs that column; use lives=learned")
+            raise SettingError(
+                f"job {job.job_id} has no limit_s: lives=limit needs that column; use lives=learned"
+            )
         return job.limit_s

@@ -65,7 +65,9 @@ class Engine:
         next_tick = _EVENTS_PER_TICK
         while True:
             ending_s = endings[0][0] if endings else math.inf
-            arrival_s = arrivals[self._next_arrival].submit_s if self._next_arrival < len(arrivals) else math.inf
+            arrival_s = (
+                arrivals[self._next_arrival].submit_s if self._next_arrival < len(arrivals) else math.inf
+            )
             now_s = min(ending_s, arrival_s)
             if now_s == math.inf:
                 break

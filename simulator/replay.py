@@ -1,8 +1,10 @@
 """A history replayed under one policy: the data, the forecaster and the policy put together."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
+
+import pandas as pd
 
 from data.history import History, to_jobs
 from data.splits import ended_before, split
@@ -54,18 +56,15 @@ class Replay:
         policy: name in the registry.
         settings: the policy's settings in force, defaults included.
         lives: which lives the policy was given (`true`, `learned`, ...); None if it asks for none.
+        saw_truth: whether it looked at true lives; then its figures are starred.
         schedule: what happened.
     """
 
     policy: str
     settings: Mapping[str, Any]
     lives: str | None
+    saw_truth: bool
     schedule: Schedule
-
-    @property
-    def is_clairvoyant(self) -> bool:
-        """Whether the policy saw the truth."""
-        return self.lives == "true"
 
 
 def make_workload(
@@ -90,7 +89,9 @@ def make_workload(
     """
     parts = split(history.frame, train_until_s=train_until_s, eval_from_s=eval_from_s)
     if not parts.evaluated:
-        raise SettingError(f"no job is submitted at or after eval-from = {eval_from_s:g} s: nothing to measure")
+        raise SettingError(
+            f"no job is submitted at or after eval-from = {eval_from_s:g} s: nothing to measure"
+        )
     past = _by_end(parts.train)
     if earlier is not None:
         past = sorted(past + _by_end(ended_before(earlier.frame, train_until_s)), key=_end_order)
@@ -133,8 +134,9 @@ def replay(
         observe=forecaster.observe if lives is not None else None,
         progress=progress,
     )
-    in_force = {name: getattr(built, name) for name in sorted(own.keys() | _fields(built))}
-    return Replay(policy, in_force, lives, engine.run())
+    schedule = engine.run()
+    in_force = {field.name: getattr(built, field.name) for field in fields(built)}
+    return Replay(policy, in_force, lives, _saw_truth(forecaster), schedule)
 
 
 def _spec(policy: str) -> PolicySpec:
@@ -170,11 +172,11 @@ def _forecaster(lives: str | None, workload: Workload) -> LifetimeForecaster:
     return forecaster
 
 
-def _fields(built: Any) -> set[str]:
-    return set(type(built).__dataclass_fields__)
+def _saw_truth(forecaster: LifetimeForecaster) -> bool:
+    return isinstance(forecaster, TrueLives) and forecaster.was_asked
 
 
-def _by_end(frame: Any) -> list[tuple[Job, float]]:
+def _by_end(frame: pd.DataFrame) -> list[tuple[Job, float]]:
     jobs, outcomes = to_jobs(frame)
     return sorted(((job, outcomes[job.job_id].duration_s) for job in jobs), key=_end_order)
 

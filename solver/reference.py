@@ -3,7 +3,7 @@
 import heapq
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -151,7 +151,8 @@ class Reference:
     def _limit_s(self, now_s: float) -> float:
         """How far the exact reference may go: no further than a job of unknown work may have ended."""
         slacks = (
-            self._reality.progress_of(job_id).slack_s(self._running[job_id], now_s) for job_id in self._suspects
+            self._reality.progress_of(job_id).slack_s(self._running[job_id], now_s)
+            for job_id in self._suspects
         )
         return now_s + min(0.0, min(slacks, default=0.0))
 
@@ -207,7 +208,9 @@ class Reference:
             heapq.heappush(self._end_heap, (end_s, is_supposed, job_id))
 
 
-def fcfs_starts(jobs: list[Job], durations_s: Mapping[str, float], quotas: Mapping[str, int]) -> dict[str, float]:
+def fcfs_starts(
+    jobs: Iterable[Job], durations_s: Mapping[str, float], quotas: Mapping[str, int]
+) -> dict[str, float]:
     """Start of each job in the world without sharing, when all is known.
 
     Args:

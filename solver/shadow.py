@@ -37,7 +37,9 @@ class Shadow:
     def submitted(self, job: Job, now_s: float) -> None:
         """A job has become eligible (held and dependent jobs: the instant they did, not their submit)."""
         if job.num_gpus > self._early[job.pool].line.quota_gpus:
-            raise ValueError(f"job {job.job_id} is wider than the quota of pool {job.pool}: it has no reference")
+            raise ValueError(
+                f"job {job.job_id} is wider than the quota of pool {job.pool}: it has no reference"
+            )
         self._tell(job.pool, Fact(now_s, FactKind.SUBMIT, (job,)))
 
     def started(self, job: Job, now_s: float, rate: float = 1.0) -> None:
@@ -64,8 +66,11 @@ class Shadow:
         self._learn(job)
 
     def cancelled(self, job: Job, now_s: float) -> None:
-        """A user cancelled a job. Where its reference has not started it, it leaves the reference at once,
-        also when it really ran as a guest. Where the reference runs it, the work really done counts."""
+        """A user cancelled a job.
+
+        Where its reference has not started it, it leaves the reference at once, also when it really ran as
+        a guest. Where the reference runs it, the work really done counts.
+        """
         self._before(job.pool, now_s)
         progress = self._reality.progress.pop(job.job_id, None)
         if progress is None:
@@ -117,7 +122,9 @@ class Shadow:
 
     def _at(self, now_s: float) -> None:
         if now_s < self._now_s:
-            raise ValueError(f"told of {now_s} s after {self._now_s} s: facts come in the order of their instants")
+            raise ValueError(
+                f"told of {now_s} s after {self._now_s} s: facts come in the order of their instants"
+            )
         self._now_s = now_s
 
     def _before(self, pool: str, now_s: float) -> None:

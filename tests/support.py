@@ -19,7 +19,9 @@ PHILLY = BENCH_ROOT / "bench" / "philly-pools"
 
 needs_bench_data = [
     pytest.mark.bench_data,
-    pytest.mark.skipif(not PHILLY.is_dir(), reason=f"no benchmark folder at {BENCH_ROOT} (ANTECAST_BENCH_ROOT)"),
+    pytest.mark.skipif(
+        not PHILLY.is_dir(), reason=f"no benchmark folder at {BENCH_ROOT} (ANTECAST_BENCH_ROOT)"
+    ),
 ]
 
 

@@ -19,11 +19,17 @@ from data.rules import FaultLog, Rule, shown
 from data.validation import Lines, missing_column
 from domain.errors import Fault, InputError
 
-MAX_FILE_BYTES: Final = 2**30
+MAX_FILE_BYTES: Final = 2**28
 """Largest file that is read into memory."""
 
 MAX_FIELD_CHARACTERS: Final = 10_000
 """Longest field that is accepted."""
+
+MAX_RECORD_LINES: Final = 20
+"""Most lines of one record: bounds what a stray quote can cost, in rows and in time."""
+
+MAX_COLUMNS: Final = 1_000
+"""Most columns of a file."""
 
 _BATCH_ROWS: Final = 100  # few enough to be gone before the garbage collector looks at them
 
@@ -40,7 +46,6 @@ _OTHER_DELIMITERS: Final = {";": "';'", "\t": "tabs", "|": "'|'"}
 _UNDECODED: Final = re.compile("[\ud800-\udfff]")
 _NO_ALIASES: Final[Mapping[str, str]] = MappingProxyType({})
 
-
 _Record = tuple[int, list[str]]
 
 
@@ -49,7 +54,8 @@ class CsvTable:
     """The rows of a CSV file that have as many fields as its header.
 
     Attributes:
-        frame: one text column per column of the file, surrounding white space trimmed.
+        frame: one text column per column of the file, surrounding white space trimmed;
+            an empty field is missing.
         lines: line of the file on which each row begins, from 1 on.
         log: faults of the rows that are not in `frame`, one fault each.
     """
@@ -86,7 +92,7 @@ def read_table(path: Path, required: tuple[str, ...], aliases: Mapping[str, str]
     names = [aliases.get(name, name) for name in names]
     _check_names(names, line, source)
     columns, lines = _columns(_good_rows(records, len(names), _is_text(text), log), len(names))
-    frame = pd.DataFrame({name: pd.Series(c, dtype="str") for name, c in zip(names, columns, strict=True)})
+    frame = pd.DataFrame(dict(zip(names, map(_text_series, columns), strict=True)))
     return CsvTable(frame, np.array(lines, dtype=np.int64), log)
 
 
@@ -136,28 +142,32 @@ def _check_format(text: str, source: str) -> None:
 
 def _records(physical_lines: list[str], log: FaultLog) -> Iterator[_Record]:
     """First line and fields of each record that is not blank."""
-    offset = 0
-    while offset < len(physical_lines):
-        rest = map(physical_lines.__getitem__, range(offset, len(physical_lines)))
-        reader = csv.reader(rest, strict=True, skipinitialspace=True)
-        begin = offset
+    begin = end = 0
+
+    def lines_of_a_record() -> Iterator[str]:
+        nonlocal end
+        while end < len(physical_lines) and end - begin < MAX_RECORD_LINES:
+            end += 1
+            yield physical_lines[end - 1]
+
+    while begin < len(physical_lines):
+        end = begin
         try:
-            for fields in reader:
-                line, begin = begin + 1, offset + reader.line_num
+            for fields in csv.reader(lines_of_a_record(), strict=True, skipinitialspace=True):
+                line, begin = begin + 1, end
                 if len(fields) > 1 or (fields and fields[0].strip()):
                     yield line, fields
         except csv.Error as error:
-            log.add(begin + 1, *_broken_record(str(error)))
-            offset = begin + 1
-        else:
-            return
+            log.add(begin + 1, *_broken_record(str(error), end - begin))
+            begin += 1
 
 
-def _broken_record(reason: str) -> tuple[Rule, str]:
-    if "field limit" in reason:
+def _broken_record(reason: str, num_lines: int) -> tuple[Rule, str]:
+    is_too_long = "field limit" in reason
+    if is_too_long and num_lines == 1:
         return Rule.FIELD_TOO_LONG, _too_long()
-    if "end of data" in reason:
-        return Rule.BAD_QUOTING, "a quoted field that begins on this line is never closed"
+    if is_too_long or "end of data" in reason:
+        return Rule.BAD_QUOTING, f"a quoted field is not closed, at most {MAX_RECORD_LINES} lines are allowed"
     return Rule.BAD_QUOTING, f"the quoting of the record that begins on this line is broken: {reason}"
 
 
@@ -166,6 +176,9 @@ def _too_long() -> str:
 
 
 def _check_header(names: list[str], required: tuple[str, ...], line: int, source: str) -> None:
+    if len(names) > MAX_COLUMNS:
+        found = f"the first line names {len(names)} columns, at most {MAX_COLUMNS} are allowed"
+        raise _refuse(source, line, Rule.NOT_CSV, found)
     present = [name for name in required if name in names]
     if len(present) == len(required):
         return
@@ -203,13 +216,19 @@ def _good_rows(records: Iterator[_Record], width: int, is_all_text: bool, log: F
     """Rows as wide as the header; the others are logged."""
     for line, fields in records:
         if len(fields) != width:
-            log.add(line, Rule.FIELD_COUNT, f"the row has {len(fields)} fields, the header has {width}")
+            log.add(line, Rule.FIELD_COUNT, _other_width(fields, width))
         elif max(map(len, fields)) > MAX_FIELD_CHARACTERS:
             log.add(line, Rule.FIELD_TOO_LONG, _too_long())
         elif not (is_all_text or all(map(_is_text, fields))):
             log.add(line, Rule.NOT_TEXT, f"the row is not UTF-8: {shown(','.join(fields))}")
         else:
             yield line, fields
+
+
+def _other_width(fields: list[str], width: int) -> str:
+    num_lines = 1 + sum(field.count("\n") for field in fields)
+    spans = f" and spans {num_lines} lines, is a quote missing?" if num_lines > 1 else ""
+    return f"the row has {len(fields)} fields, the header has {width}{spans}"
 
 
 def _columns(rows: Iterator[_Record], width: int) -> tuple[list[list[str]], list[int]]:
@@ -221,6 +240,10 @@ def _columns(rows: Iterator[_Record], width: int) -> tuple[list[list[str]], list
         for column, values in zip(columns, zip(*(fields for _, fields in batch), strict=True), strict=True):
             column.extend(map(str.strip, values))
     return columns, lines
+
+
+def _text_series(texts: list[str]) -> pd.Series:
+    return pd.Series([text or None for text in texts], dtype="str")
 
 
 def _is_text(text: str) -> bool:

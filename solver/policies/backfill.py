@@ -134,7 +134,10 @@ class Backfill:
         self, room: _Room, head: Job, free: int, now_s: float, begun: list[Job]
     ) -> tuple[float, int]:
         """When the head can start by the estimates, and how many GPUs are left over then."""
-        ends = [(self._expected_end_s(job, start_s, now_s), job.num_gpus) for job, start_s in room.running.values()]
+        ends = [
+            (self._expected_end_s(job, start_s, now_s), job.num_gpus)
+            for job, start_s in room.running.values()
+        ]
         ends += [(self._expected_end_s(job, now_s, now_s), job.num_gpus) for job in begun]
         for end_s, width in sorted(ends):
             free += width

@@ -62,6 +62,7 @@ class PolicySpec:
         is_clairvoyant: it only makes sense with true lives, and runs under `--clairvoyant` only.
         uses_lives: it asks the forecaster (and is starred when that one reads the truth).
         may_send_back: it stops guests, so its schedules contain lost attempts.
+        has_own_lanes: it tells own jobs from guests, and own widths never exceed the quota.
     """
 
     build: Callable[[PolicyContext, Any], Policy]
@@ -69,6 +70,7 @@ class PolicySpec:
     is_clairvoyant: bool = False
     uses_lives: bool = False
     may_send_back: bool = False
+    has_own_lanes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,4 +34,4 @@ class Fcfs:
         return Plan(starts=tuple(Start(job, False) for job in self._lanes.due_in_order()))
 
 
-SPEC = PolicySpec(build=Fcfs, settings=NoSettings)
+SPEC = PolicySpec(build=Fcfs, settings=NoSettings, has_own_lanes=True)

@@ -120,8 +120,10 @@ class Reclaim:
             self._pending.add(job, (first, job.submit_s))
 
     def _victims_for(self, missing_gpus: int, now_s: float) -> list[Job]:
-        """Guests that give up `missing_gpus`, or all there are. None of them could be spared: what is left
-        over is narrower than each of them."""
+        """Guests that give up `missing_gpus`, or all there are.
+
+        None of them could be spared: what is left over is narrower than each of them.
+        """
         chosen: list[Job] = []
         spare = -missing_gpus
         for job in self._in_victim_order(now_s) if spare < 0 else ():
@@ -151,4 +153,6 @@ class Reclaim:
         return [Start(job, True) for job in self._proposed.values()]
 
 
-SPEC = PolicySpec(build=Reclaim, settings=ReclaimSettings, uses_lives=True, may_send_back=True)
+SPEC = PolicySpec(
+    build=Reclaim, settings=ReclaimSettings, uses_lives=True, may_send_back=True, has_own_lanes=True
+)

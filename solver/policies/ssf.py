@@ -85,8 +85,8 @@ class ShortestServiceFirst:
 
     def decide(self, _now_s: float, _idle_gpus: int) -> Plan:
         """Fill the rooms in which something has changed."""
-        for job in list(self._proposed.values()):
-            self.submitted(job)
+        for ignored in list(self._proposed.values()):
+            self.submitted(ignored)
         self._proposed.clear()
         for room in self._changed:
             pending, free = self._pending[room], self._free[room]

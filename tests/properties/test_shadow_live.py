@@ -48,12 +48,12 @@ def facts_of(instance: Instance, reality: Reality) -> list[tuple[float, int, str
     return sorted(facts, key=lambda fact: (fact[0], fact[1], submit_order(fact[3])))
 
 
-def drive(instance: Instance, reality: Reality) -> tuple[Shadow, dict[str, float]]:
-    """Tell a shadow everything; also note when each early start became known."""
+def drive(instance: Instance, reality: Reality, looks_s: dict[str, float]) -> tuple[Shadow, dict[str, float]]:
+    """Tell a shadow everything; note when each early start became known, looking at those instants too."""
     shadow = Shadow(instance[2])
     known_s: dict[str, float] = {}
     facts = facts_of(instance, reality)
-    instants = sorted({fact[0] for fact in facts} | {float(t) for t in range(80)})
+    instants = sorted({fact[0] for fact in facts} | set(looks_s.values()))
     at = 0
     for now_s in instants:
         while at < len(facts) and facts[at][0] == now_s:
@@ -75,9 +75,8 @@ def drive(instance: Instance, reality: Reality) -> tuple[Shadow, dict[str, float
 def test_filled_in_later_the_exact_reference_is_the_reference(case):
     instance, reality = case
     jobs, durations, quotas = instance
-    shadow, _ = drive(instance, reality)
-    shadow.advance(10_000.0)
     truth = fcfs_starts(sorted(jobs, key=submit_order), durations, quotas)
+    shadow, _ = drive(instance, reality, truth)
     assert {one.job_id: shadow.exact_start_s(one) for one in jobs} == truth
 
 
@@ -86,8 +85,8 @@ def test_filled_in_later_the_exact_reference_is_the_reference(case):
 def test_the_early_reference_is_never_late_and_known_in_time(case):
     instance, reality = case
     jobs, durations, quotas = instance
-    shadow, known_s = drive(instance, reality)
     truth = fcfs_starts(sorted(jobs, key=submit_order), durations, quotas)
+    shadow, known_s = drive(instance, reality, truth)
     for one in jobs:
         early = shadow.early_start_s(one)
         assert early is not None
@@ -102,7 +101,7 @@ def test_while_nobody_is_behind_both_are_the_reference_at_every_instant(instance
     at_once = {one.job_id: one.submit_s for one in jobs}
     reality = Reality(at_once, dict.fromkeys(at_once, 1.0), {})
     truth = fcfs_starts(sorted(jobs, key=submit_order), durations, quotas)
-    shadow, known_s = drive(instance, reality)
+    shadow, known_s = drive(instance, reality, truth)
     for one in jobs:
         assert shadow.early_start_s(one) == shadow.exact_start_s(one) == truth[one.job_id]
         assert known_s[one.job_id] == truth[one.job_id]

@@ -1,0 +1,317 @@
+"""The command `antecast`."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from rich.console import Console
+
+from app.console import bars, print_json, result_console, tell_inputs, tell_replay
+from app.services.compare import (
+    Choice,
+    Row,
+    flat,
+    parse_choice,
+    parse_pairs,
+    run_all,
+    run_one,
+    write_replay,
+    write_rows,
+)
+from app.services.ingest import Inputs, Source, load
+from domain.errors import AntecastError, InputError, PlanError, StalledError
+
+EXIT_FAULT: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_BROKEN: Final = 3
+
+_EPILOG: Final = (
+    "Exit codes: 0 done; 1 a schedule breaks a rule; 2 bad input, setting or usage; "
+    "3 a policy planned what cannot be (a bug worth reporting)."
+)
+
+cli = typer.Typer(
+    name="antecast",
+    help="Lend idle GPUs between pools without any pool ever noticing.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+JobsOption = Annotated[
+    Path, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
+]
+PoolsOption = Annotated[Path, typer.Option("--pools", help="CSV of pools (pool, quota_gpus).")]
+HistoryOption = Annotated[
+    Path | None,
+    typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
+]
+FormatOption = Annotated[str, typer.Option("--format", help="Format of the files of jobs.")]
+TrainUntilOption = Annotated[
+    float,
+    typer.Option(
+        "--train-until", help="Instant (s) at which the replay begins; what ended before is learned from."
+    ),
+]
+EvalFromOption = Annotated[
+    float | None,
+    typer.Option(
+        "--eval-from", help="Jobs submitted from this instant (s) on are measured [default: --train-until]."
+    ),
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated."),
+]
+TruthOption = Annotated[
+    bool, typer.Option("--clairvoyant", help="Let policies see true lives; their rows are starred.")
+]
+LenientOption = Annotated[
+    bool, typer.Option("--lenient", help="Skip bad rows, and list them, instead of refusing.")
+]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder to write into.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+PictureOption = Annotated[str, typer.Option("--picture", help="Format of the pictures: png or svg.")]
+
+
+@cli.command(
+    epilog="Example: antecast replay --jobs jobs.csv --pools pools.csv --policy reclaim "
+    "--set requeueable=1 --set order=shortest --train-until 1641600 --eval-from 1814400 --out var/run"
+)
+def replay(
+    jobs: JobsOption,
+    pools: PoolsOption,
+    policy: Annotated[str, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")],
+    out: OutOption,
+    history: HistoryOption = None,
+    file_format: FormatOption = "csv",
+    train_until: TrainUntilOption = 0.0,
+    eval_from: EvalFromOption = None,
+    seed: SeedOption = 0,
+    settings: SetOption = None,
+    clairvoyant: TruthOption = False,
+    lenient: LenientOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Replay a history under one policy; write schedule.csv and report.json."""
+    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient))
+    tell_inputs(inputs, as_json=as_json)
+    choice = Choice(policy, parse_pairs(settings or []), policy)
+    with bars(is_silent=as_json) as bar_for:
+        done, report = run_one(inputs.workload, choice, may_see_truth=clairvoyant, progress=bar_for(policy))
+    report = {**report, "seed": seed, "inputs": inputs.hashes}
+    write_replay(out, done, report)
+    if as_json:
+        print_json(report)
+    else:
+        tell_replay(report, out)
+    if report["faults"]:
+        raise typer.Exit(EXIT_FAULT)
+
+
+@cli.command(
+    epilog="Example: antecast compare --jobs jobs.csv --pools pools.csv --clairvoyant "
+    "--policies fcfs,backfill,gssf,maxmin,reclaim:order=shortest:lives=learned --out var/compare"
+)
+def compare(
+    jobs: JobsOption,
+    pools: PoolsOption,
+    policies: Annotated[
+        str,
+        typer.Option("--policies", help="Policies, comma-separated; settings as name:key=value:key=value."),
+    ],
+    out: OutOption,
+    history: HistoryOption = None,
+    file_format: FormatOption = "csv",
+    train_until: TrainUntilOption = 0.0,
+    eval_from: EvalFromOption = None,
+    seed: SeedOption = 0,
+    clairvoyant: TruthOption = False,
+    lenient: LenientOption = False,
+    as_json: JsonOption = False,
+    picture: PictureOption = "png",
+) -> None:
+    """Replay a history under several policies: one table, a CSV, two pictures."""
+    choices = _choices(policies)
+    _require_picture(picture)
+    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient))
+    tell_inputs(inputs, as_json=as_json)
+    title = f"{jobs.name} on {pools.name}"
+    rows = _run_and_write(
+        inputs, choices, out, title, seed=seed, may_see_truth=clairvoyant, is_silent=as_json
+    )
+    _finish_comparison(rows, out, title, picture, as_json=as_json)
+
+
+@cli.command(epilog="Example: antecast demo --out var/demo")
+def demo(
+    out: OutOption = Path("var/demo"),
+    seed: SeedOption = 7,
+    days: Annotated[float, typer.Option("--days", min=2, max=60, help="Days of jobs to generate.")] = 10.0,
+    as_json: JsonOption = False,
+    picture: PictureOption = "png",
+) -> None:
+    """Generate a cluster like the Philly trace and compare what sharing does to it."""
+    from data.synthetic import philly_like, write_csv  # noqa: PLC0415 - keeps the other commands quick
+
+    _require_picture(picture)
+    folder = out / "workload"
+    write_csv(philly_like(seed, days=days, load=0.8), folder)
+    source = Source(
+        folder / "jobs.csv",
+        folder / "pools.csv",
+        train_until_s=days * 86_400 * 0.3,
+        eval_from_s=days * 86_400 * 0.4,
+    )
+    inputs = load(source)
+    tell_inputs(inputs, as_json=as_json)
+    title = f"a generated cluster: {inputs.workload.cluster.capacity_gpus} GPUs, {days:g} days, seed {seed}"
+    choices = _choices("fcfs,backfill,maxmin,reclaim,reclaim:order=shortest")
+    rows = _run_and_write(inputs, choices, out, title, seed=seed, may_see_truth=False, is_silent=as_json)
+    _finish_comparison(rows, out, title, picture, as_json=as_json)
+
+
+@cli.command(epilog="Example: antecast generate philly-like --seed 7 --days 14 --load 0.8 --out var/workload")
+def generate(
+    kind: Annotated[str, typer.Argument(help="philly-like, or sia (the yardstick of the SIA paper).")],
+    out: OutOption,
+    seed: SeedOption = 0,
+    days: Annotated[float, typer.Option("--days", min=0.1, max=365, help="Days of jobs.")] = 14.0,
+    load_share: Annotated[
+        float | None,
+        typer.Option("--load", help="philly-like: average load of each pool; sia: scale of the drawn loads."),
+    ] = None,
+    num_pools: Annotated[
+        int | None, typer.Option("--num-pools", min=1, max=1000, help="Number of pools.")
+    ] = None,
+) -> None:
+    """Generate jobs.csv and pools.csv."""
+    from data.synthetic import philly_like, sia_workload, write_csv  # noqa: PLC0415 - keeps the others quick
+
+    if kind == "sia":
+        scale = 1.0 if load_share is None else load_share
+        made = sia_workload(seed, num_pools=num_pools or 4, days=days, load_scale=scale)
+    elif kind == "philly-like":
+        made = philly_like(seed, days=days, load=load_share, num_pools=num_pools)
+    else:
+        raise typer.BadParameter(f"{kind!r} is neither philly-like nor sia")
+    write_csv(made, out)
+    Console().print(
+        f"{len(made.frame)} jobs of {len(made.quotas)} pools in {out}", markup=False, highlight=False
+    )
+
+
+@cli.command()
+def policies(as_json: JsonOption = False) -> None:
+    """List the policies and what can be set."""
+    from solver.policies import POLICIES  # noqa: PLC0415 - keeps --help quick
+    from solver.policies.base import describe_settings  # noqa: PLC0415
+
+    listed: dict[str, dict[str, Any]] = {
+        name: {
+            "clairvoyant": spec.is_clairvoyant,
+            "settings": describe_settings(spec.settings) | ({"lives": "auto"} if spec.uses_lives else {}),
+            "rule": (sys.modules[spec.build.__module__].__doc__ or "").strip().splitlines()[0],
+        }
+        for name, spec in POLICIES.items()
+    }
+    if as_json:
+        print_json(listed)
+        return
+    console = Console()
+    for name, entry in listed.items():
+        star = "*" if entry["clairvoyant"] else ""
+        console.print(f"{name}{star}: {entry['rule']}", markup=False, highlight=False)
+        for key, default in entry["settings"].items():
+            console.print(f"    --set {key}={default}", markup=False, highlight=False)
+
+
+@cli.command()
+def serve(
+    host: Annotated[
+        str | None, typer.Option("--host", help="Address on loopback [env: ANTECAST_HOST].")
+    ] = None,
+    port: Annotated[int | None, typer.Option("--port", help="Port [env: ANTECAST_PORT].")] = None,
+) -> None:
+    """Run the service (so far: /healthz)."""
+    import uvicorn  # noqa: PLC0415 - keeps the other commands quick
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from app.main import create_app  # noqa: PLC0415
+    from app.settings import ServiceSettings  # noqa: PLC0415
+
+    given: dict[str, Any] = {"host": host, "port": port}
+    try:
+        settings = ServiceSettings(**{key: value for key, value in given.items() if value is not None})
+    except ValidationError as error:
+        reasons = "; ".join(str(entry["msg"]) for entry in error.errors())
+        _fail(reasons, EXIT_USAGE)
+    uvicorn.run(create_app(), host=settings.host, port=settings.port)
+
+
+def main() -> None:
+    """Run the command line; errors meant for people become one message and an exit code."""
+    try:
+        cli()
+    except InputError as error:
+        _fail(f"{error}\n{len(error.faults)} fault(s); --lenient skips bad rows and lists them", EXIT_USAGE)
+    except (PlanError, StalledError) as error:
+        _fail(str(error), EXIT_BROKEN)
+    except AntecastError as error:
+        _fail(str(error), EXIT_USAGE)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    sys.stderr.write(f"antecast: {message}\n")
+    raise SystemExit(code)
+
+
+def _choices(text: str) -> list[Choice]:
+    return [parse_choice(part.strip()) for part in text.split(",") if part.strip()]
+
+
+def _require_picture(picture: str) -> None:
+    if picture not in ("png", "svg"):
+        raise typer.BadParameter(f"{picture!r} is neither png nor svg")
+
+
+def _run_and_write(
+    inputs: Inputs,
+    choices: Sequence[Choice],
+    out: Path,
+    title: str,
+    *,
+    seed: int,
+    may_see_truth: bool,
+    is_silent: bool,
+) -> list[Row]:
+    with bars(is_silent=is_silent) as bar_for:
+        rows = run_all(inputs.workload, choices, may_see_truth=may_see_truth, progress_for=bar_for)
+    write_rows(out, rows, {"seed": seed, "inputs": inputs.hashes, "title": title})
+    return rows
+
+
+def _finish_comparison(rows: Sequence[Row], out: Path, title: str, picture: str, *, as_json: bool) -> None:
+    from app.pictures import draw_speed_against_slowed, draw_speedups  # noqa: PLC0415 - matplotlib is slow to load
+    from app.tables import comparison, verdict  # noqa: PLC0415
+
+    drawn = [out / f"speed-against-slowed.{picture}", out / f"speedups.{picture}"]
+    draw_speed_against_slowed(rows, drawn[0], title)
+    draw_speedups(rows, drawn[1], title)
+    if as_json:
+        print_json({"title": title, "verdict": verdict(rows), "rows": [flat(row) for row in rows]})
+    else:
+        console = result_console()
+        console.print(comparison(rows, title))
+        console.print(verdict(rows), markup=False, highlight=False)
+        written = [out / "compare.csv", *drawn]
+        console.print(
+            "Written: " + ", ".join(map(str, written)), markup=False, highlight=False, soft_wrap=True
+        )
+    if any(row.report["faults"] for row in rows):
+        raise typer.Exit(EXIT_FAULT)

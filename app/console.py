@@ -1,0 +1,89 @@
+"""What the command line says: notes, results, progress."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.services.ingest import Inputs
+from simulator.engine import Progress as EngineProgress
+from simulator.report import finite
+
+_LEAST_WIDTH = 120
+
+
+def result_console() -> Console:
+    """Standard output, wide enough for a table also where it is no terminal."""
+    console = Console()
+    return console if console.is_terminal else Console(width=max(console.width, _LEAST_WIDTH))
+
+
+def tell_inputs(inputs: Inputs, *, as_json: bool) -> None:
+    """Say on standard error what was left out or not used; standard output stays the result's."""
+    err = Console(stderr=True, quiet=as_json and not inputs.skipped)
+    for fault in inputs.skipped:
+        err.print(f"skipped {fault}", markup=False, highlight=False, soft_wrap=True)
+    if inputs.unused_columns:
+        names = ", ".join(inputs.unused_columns)
+        err.print(f"columns kept but not used: {names}", markup=False, highlight=False, soft_wrap=True)
+    work = inputs.workload
+    err.print(
+        f"{len(work.jobs)} jobs to replay on {work.cluster.capacity_gpus} GPUs "
+        f"in {len(work.cluster.pools)} pools, {len(work.past)} to learn from",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def tell_replay(report: Mapping[str, Any], out: Path) -> None:
+    """Say what one replay did."""
+    measures = report["against_fcfs"]
+    console = Console()
+    gain = (
+        f"{report['policy']}: mean JCT {report['mean_jct_s'] / 3600:.2f} h, "
+        f"{measures['speedup_ratio_of_means']:.2f} times less than without sharing "
+        f"(geometric mean of the jobs' speed-ups {measures['speedup_geomean']:.2f})"
+    )
+    harm = (
+        f"slowed {measures['slowed_jobs']} of {report['jobs_evaluated']} jobs "
+        f"({measures['slowed_pct']:.3f} %, at most {measures['slowed_pct_high']:.3f} % at 95 % confidence), "
+        f"the worst by {measures['slowed_max_min']:.0f} min; {report['requeues']} requeues"
+    )
+    broken = [f"rule broken: {fault}" for fault in report["faults"]]
+    lines = [gain, harm, *broken, f"Written: {out / 'schedule.csv'}, {out / 'report.json'}"]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document on standard output."""
+    sys.stdout.write(json.dumps(finite(document), indent=1, allow_nan=False, default=str) + "\n")
+
+
+@contextmanager
+def bars(*, is_silent: bool) -> Iterator[Callable[[str], EngineProgress]]:
+    """Progress bars on standard error, one per policy."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=is_silent or not console.is_terminal) as progress:
+
+        def bar_for(label: str) -> EngineProgress:
+            task = progress.add_task(label, total=None)
+
+            def tick(done: int, total: int) -> None:
+                progress.update(task, completed=done, total=total)
+
+            return tick
+
+        yield bar_for

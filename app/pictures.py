@@ -1,0 +1,76 @@
+"""Two pictures of a comparison: speed against jobs slowed, and the distribution of speed-ups."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from app.services.compare import Row
+
+_COLOURS: Final = ("#4053d3", "#ddb310", "#b51d14", "#00beff", "#fb49b0", "#00b25d", "#6b6b6b")
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_SLOWED_FLOOR_PCT: Final = 0.01
+
+
+def draw_speed_against_slowed(rows: Sequence[Row], path: Path, title: str) -> None:
+    """How fast against how many were slowed: up is faster, left is kinder. The format follows the suffix."""
+    figure, axes = _figure(title)
+    for k, row in enumerate(rows):
+        measures = row.report["against_fcfs"]
+        x, y = measures["slowed_pct"], measures["speedup_ratio_of_means"]
+        axes.plot(x, y, _MARKERS[k % len(_MARKERS)], color=_COLOURS[k % len(_COLOURS)], markersize=9)
+        axes.annotate(
+            _plain(row.label), (x, y), xytext=(9, 5), textcoords="offset points", fontsize=9, parse_math=False
+        )
+    axes.set_xscale("symlog", linthresh=_SLOWED_FLOOR_PCT)
+    axes.set_xlim(-_SLOWED_FLOOR_PCT / 4, 100)
+    axes.set_xticks([0, 0.01, 0.1, 1, 10, 100], ["0", "0.01", "0.1", "1", "10", "100"])
+    axes.set_ylim(bottom=0)
+    axes.axvspan(-_SLOWED_FLOOR_PCT / 4, 0.1, color="#00b25d", alpha=0.08)
+    axes.set_xlabel("jobs that end more than 60 s later than without sharing (%)")
+    axes.set_ylabel("mean JCT without sharing / mean JCT")
+    _save(figure, path)
+
+
+def draw_speedups(rows: Sequence[Row], path: Path, title: str) -> None:
+    """Share of jobs with at most a given speed-up; left of 1 are those that lost."""
+    figure, axes = _figure(title)
+    for k, row in enumerate(rows):
+        gains = np.sort(np.asarray(row.speedups, dtype=float))
+        gains = gains[np.isfinite(gains) & (gains > 0)]
+        if gains.size:
+            shares = np.arange(1, gains.size + 1) / gains.size
+            colour = _COLOURS[k % len(_COLOURS)]
+            axes.step(gains, 100 * shares, where="post", color=colour, label=_plain(row.label))
+    axes.axvline(1.0, color="#6b6b6b", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_xlabel("speed-up of a job: JCT without sharing / JCT")
+    axes.set_ylabel("jobs with at most this speed-up (%)")
+    axes.set_ylim(0, 100)
+    for text in axes.legend(loc="lower right", frameon=False, fontsize=9).get_texts():
+        text.set_parse_math(False)
+    _save(figure, path)
+
+
+def _figure(title: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title, fontsize=10, loc="left", parse_math=False)
+    axes.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def _plain(label: str) -> str:
+    """Labels come from the command line: a leading underscore would hide one from the legend."""
+    return " " + label if label.startswith("_") else label
+
+
+def _save(figure: Figure, path: Path) -> None:
+    metadata = {"Date": None} if path.suffix == ".svg" else {}
+    with mpl.rc_context({"svg.hashsalt": "antecast"}):
+        figure.savefig(path, dpi=150, metadata=metadata)

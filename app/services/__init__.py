@@ -1,0 +1,1 @@
+"""What the application does, one file per arrow of the loop (docs/architecture.md)."""

@@ -1,0 +1,192 @@
+"""Several policies over one workload: run, measured against each other, written down."""
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from data.schedule_csv import write_schedule
+from domain.errors import SettingError
+from domain.measures import speedup
+from simulator.engine import Progress
+from simulator.replay import Replay, Workload, replay
+from simulator.report import Lived, against, describe, evaluated_jobs, finite, reference_of
+
+REFERENCE: Final = "fcfs"
+BASELINE: Final = "backfill"
+
+_CSV_KEYS: Final = (
+    "speedup_ratio_of_means",
+    "speedup_mean",
+    "speedup_geomean",
+    "speedup_p5",
+    "speedup_p50",
+    "speedup_p95",
+    "slowed_jobs",
+    "slowed_pct",
+    "slowed_pct_high",
+    "slowed_gpu_hours_pct",
+    "slowed_max_min",
+    "slowed_total_min",
+)
+_CSV_REPORT_KEYS: Final = (
+    "mean_jct_s",
+    "mean_queue_delay_s",
+    "p99_queue_delay_s",
+    "requeues",
+    "donor_harm_pct",
+    "jain_index_of_pool_speedups",
+)
+_CSV_USE_KEYS: Final = ("utilisation_pct", "lent_gpu_hours", "held_idle_gpu_hours", "lost_gpu_hours")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One policy to run: its name in the registry, its settings, and the label of its row."""
+
+    policy: str
+    settings: Mapping[str, str]
+    label: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one policy did.
+
+    Attributes:
+        label: as it was asked for, with a star where the policy saw the truth.
+        replay: the run.
+        report: all measures (`simulator.report.describe`).
+        against_backfill: speed-ups and slowed jobs against the backfilling baseline.
+        speedups: speed-up of each evaluated job against the reference, in the order of the jobs.
+    """
+
+    label: str
+    replay: Replay
+    report: Mapping[str, Any]
+    against_backfill: Mapping[str, Any]
+    speedups: Sequence[float] = field(repr=False)
+
+
+def parse_choice(text: str) -> Choice:
+    """Parse `name` or `name:key=value:key=value`.
+
+    Raises:
+        SettingError: if a part is no `key=value`.
+    """
+    name, *parts = text.split(":")
+    return Choice(name, parse_pairs(parts), text)
+
+
+def parse_pairs(parts: Sequence[str]) -> dict[str, str]:
+    """Parse `key=value` texts.
+
+    Raises:
+        SettingError: if one of them is something else, or a key occurs twice.
+    """
+    pairs: dict[str, str] = {}
+    for part in parts:
+        key, sign, value = part.partition("=")
+        if not sign or not key:
+            raise SettingError(f"{part!r} is not of the form key=value")
+        if key in pairs:
+            raise SettingError(f"{key} is set twice")
+        pairs[key] = value
+    return pairs
+
+
+def run_one(
+    workload: Workload, choice: Choice, *, may_see_truth: bool, progress: Progress | None = None
+) -> tuple[Replay, dict[str, Any]]:
+    """Replay one policy and measure it against the reference."""
+    done = replay(workload, choice.policy, choice.settings, may_see_truth=may_see_truth, progress=progress)
+    return done, describe(workload, done, reference_of(workload))
+
+
+def run_all(
+    workload: Workload,
+    choices: Sequence[Choice],
+    *,
+    may_see_truth: bool,
+    progress_for: Callable[[str], Progress] | None = None,
+) -> list[Row]:
+    """Replay policies over one workload and measure each against `fcfs` and against `backfill`.
+
+    `backfill` is run even where it is not asked for.
+
+    Args:
+        workload: what happens.
+        choices: which policies, in the order of the rows.
+        may_see_truth: whether clairvoyant policies (and true lives) are allowed.
+        progress_for: makes the progress callback of a label.
+
+    Raises:
+        SettingError: for unknown policies or settings, or a label asked for twice.
+    """
+    labels = [choice.label for choice in choices]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise SettingError(f"policy {twice} is asked for twice")
+
+    def run(choice: Choice) -> Replay:
+        progress = None if progress_for is None else progress_for(choice.label)
+        return replay(
+            workload, choice.policy, choice.settings, may_see_truth=may_see_truth, progress=progress
+        )
+
+    done = {choice.label: run(choice) for choice in choices}
+    if BASELINE not in done:
+        done[BASELINE] = run(Choice(BASELINE, {}, BASELINE))
+    reference, baseline = reference_of(workload), Lived.of(done[BASELINE].schedule)
+    return [_row(workload, choice.label, done[choice.label], reference, baseline) for choice in choices]
+
+
+def _row(workload: Workload, label: str, done: Replay, reference: Lived, baseline: Lived) -> Row:
+    lived = Lived.of(done.schedule)
+    gains = [
+        speedup(reference.end_s[job.job_id] - job.submit_s, lived.end_s[job.job_id] - job.submit_s)
+        for job in evaluated_jobs(workload)
+    ]
+    return Row(
+        label + "*" if done.saw_truth else label,
+        done,
+        describe(workload, done, reference),
+        against(workload, lived, baseline),
+        gains,
+    )
+
+
+def write_replay(folder: Path, done: Replay, report: Mapping[str, Any]) -> None:
+    """Write `schedule.csv` and `report.json`; the same replay gives the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_schedule(folder / "schedule.csv", done.schedule.stretches)
+    text = json.dumps(finite(report), indent=1, allow_nan=False)
+    (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+
+
+def write_rows(folder: Path, rows: Sequence[Row], inputs: Mapping[str, Any]) -> None:
+    """Write `compare.csv`, and each policy's schedule and report in a folder of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        name = row.label.rstrip("*").replace(":", "-").replace("=", "-").replace("/", "-")
+        write_replay(folder / name, row.replay, {**row.report, **inputs})
+    records = [flat(row) for row in rows]
+    with (folder / "compare.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(records[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+
+
+def flat(row: Row) -> dict[str, Any]:
+    """A row's main figures as one flat record."""
+    report = row.report
+    return {
+        "policy": row.label,
+        **{f"{key}_vs_fcfs": report["against_fcfs"][key] for key in _CSV_KEYS},
+        **{f"{key}_vs_backfill": row.against_backfill[key] for key in _CSV_KEYS},
+        **{key: report[key] for key in _CSV_REPORT_KEYS},
+        **{key: report["use"][key] for key in _CSV_USE_KEYS},
+        "faults": len(report["faults"]),
+    }

@@ -1,0 +1,70 @@
+"""Files in: the arrow from a job history to a workload that can be replayed."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from data.history import History, content_hash
+from data.readers import READERS
+from data.readers.benchmark_csv import read_pools
+from domain.errors import Fault, SettingError
+from simulator.replay import Workload, make_workload
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A workload and what was seen on the way to it.
+
+    Attributes:
+        workload: what is replayed.
+        skipped: faults of the rows that were left out (lenient reading only).
+        unused_columns: columns of the jobs file that nothing makes use of.
+        hashes: SHA-256 of what each input holds, by role.
+    """
+
+    workload: Workload
+    skipped: tuple[Fault, ...]
+    unused_columns: tuple[str, ...]
+    hashes: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a workload comes from; the fields are the command line's options of the same names."""
+
+    jobs: Path
+    pools: Path
+    history: Path | None = None
+    file_format: str = "csv"
+    train_until_s: float = 0.0
+    eval_from_s: float | None = None
+    is_lenient: bool = False
+
+
+def load(source: Source) -> Inputs:
+    """Read and cut the inputs.
+
+    Raises:
+        InputError: with every fault found in a file.
+        SettingError: for an unknown format or instants in the wrong order.
+    """
+    if source.file_format not in READERS:
+        raise SettingError(f"unknown format {source.file_format!r}; there are: {', '.join(READERS)}")
+    read = READERS[source.file_format]
+    quotas = read_pools(source.pools)
+    jobs = read(source.jobs, quotas, is_lenient=source.is_lenient)
+    earlier: History | None = None
+    if source.history is not None:
+        earlier = read(source.history, None, is_lenient=source.is_lenient)
+    workload = make_workload(
+        jobs,
+        quotas,
+        train_until_s=source.train_until_s,
+        eval_from_s=source.train_until_s if source.eval_from_s is None else source.eval_from_s,
+        earlier=earlier,
+    )
+    hashes = {"jobs_sha256": content_hash(jobs.frame)}
+    skipped = jobs.skipped
+    if earlier is not None:
+        hashes["history_sha256"] = content_hash(earlier.frame)
+        skipped += earlier.skipped
+    return Inputs(workload, skipped, jobs.extra_columns, hashes)

@@ -1,0 +1,79 @@
+"""Comparisons as tables and sentences for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from app.services.compare import BASELINE, REFERENCE, Row
+
+_HOUR_S: Final = 3600.0
+
+
+def comparison(rows: Sequence[Row], title: str) -> Table:
+    """One row per policy: speed and slowed jobs against `fcfs` and against `backfill`, and the price."""
+    table = Table(title=Text(title), title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
+    table.caption = (
+        "ratio: mean JCT of the baseline / mean JCT; geo: geometric mean of the jobs' speed-ups;\n"
+        "slowed: jobs that end more than 60 s later than in the baseline; *: saw the true lives of jobs"
+    )
+    table.add_column("policy", no_wrap=True)
+    for baseline in (REFERENCE, BASELINE):
+        table.add_column(f"{baseline}:\nratio", justify="right", no_wrap=True)
+        for measure in ("geo", "slowed %", "worst min"):
+            table.add_column(f"\n{measure}", justify="right", no_wrap=True)
+    for first, second in (("mean", "queue h"), ("GPUs in", "use %"), ("", "requeues")):
+        table.add_column(f"{first}\n{second}", justify="right", no_wrap=True)
+    for row in rows:
+        use = row.report["use"]
+        cells = [_cells(row.report["against_fcfs"]), _cells(row.against_backfill)]
+        table.add_row(
+            Text(row.label),
+            *cells[0],
+            *cells[1],
+            f"{row.report['mean_queue_delay_s'] / _HOUR_S:.2f}",
+            f"{use['utilisation_pct']:.1f}",
+            str(row.report["requeues"]),
+        )
+    return table
+
+
+def verdict(rows: Sequence[Row]) -> str:
+    """One sentence: what was gained, and who was slowed.
+
+    Speaks of the sharing policy that slowed fewest, the fastest of those, and, where others slowed more,
+    of the one that slowed most. Policies that saw the truth are only spoken of where there is no other.
+    """
+    sharing = [row for row in rows if row.replay.policy not in (REFERENCE, BASELINE)]
+    sharing = [row for row in sharing if not row.replay.saw_truth] or sharing
+    if not sharing:
+        return "No sharing policy was run."
+    best = min(sharing, key=lambda row: (row.report["against_fcfs"]["slowed_jobs"], row.report["mean_jct_s"]))
+    measures = best.report["against_fcfs"]
+    slowed = measures["slowed_jobs"]
+    who = "nobody" if slowed == 0 else f"{slowed} jobs ({measures['slowed_pct']:.2f} %)"
+    text = (
+        f"{best.label} cut the mean completion time of {best.report['jobs_evaluated']} jobs to "
+        f"{best.report['mean_jct_s'] / _HOUR_S:.1f} h, {measures['speedup_ratio_of_means']:.1f} times less "
+        f"than without sharing and {best.against_backfill['speedup_ratio_of_means']:.1f} times less than "
+        f"with backfilling, and slowed {who}"
+    )
+    worst = max(sharing, key=lambda row: row.report["against_fcfs"]["slowed_jobs"])
+    harm = worst.report["against_fcfs"]
+    if harm["slowed_jobs"] > slowed:
+        text += (
+            f"; {worst.label} slowed {harm['slowed_jobs']} ({harm['slowed_pct']:.2f} %), "
+            f"one of them by {harm['slowed_max_min'] / 60:.1f} h"
+        )
+    return text + "."
+
+
+def _cells(measures: Mapping[str, float]) -> tuple[str, str, str, str]:
+    return (
+        f"{measures['speedup_ratio_of_means']:.2f}",
+        f"{measures['speedup_geomean']:.2f}",
+        f"{measures['slowed_pct']:.3f}",
+        f"{measures['slowed_max_min']:.0f}",
+    )

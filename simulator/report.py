@@ -1,0 +1,210 @@
+"""What a schedule did, as numbers that can be written down: one replay against one other."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from domain.fairness import donor_harm, jain_index
+from domain.jobs import Job
+from domain.measures import (
+    bounded_slowdown,
+    lateness_s,
+    makespan_s,
+    quantile,
+    slowed_share,
+    slowed_share_beyond_1pct,
+    speedup,
+    speedup_geomean,
+    speedup_mean,
+    speedup_of_means,
+    total_lateness_min,
+    worst_lateness_min,
+)
+from domain.schedules import Schedule
+from domain.usage import lending_spells, use_integrals
+from simulator.replay import Replay, Workload
+from solver.check import CheckOptions, check
+from solver.policies import POLICIES
+from solver.reference import fcfs_starts
+
+_QUANTILES = (("p5", 0.05), ("p50", 0.5), ("p95", 0.95))
+
+
+@dataclass(frozen=True)
+class Lived:
+    """Start (of the attempt that counted) and end of each replayed job, seconds, by job id."""
+
+    start_s: Mapping[str, float]
+    end_s: Mapping[str, float]
+
+    @staticmethod
+    def of(schedule: Schedule) -> "Lived":
+        """Read them off a schedule."""
+        return Lived(schedule.first_starts(), schedule.last_ends())
+
+
+def reference_of(workload: Workload) -> Lived:
+    """The world without sharing: first come, first served inside each pool's quota, when all is known."""
+    durations_s = workload.durations_s()
+    starts = fcfs_starts(workload.jobs, durations_s, workload.cluster.quotas())
+    return Lived(starts, {job_id: start_s + durations_s[job_id] for job_id, start_s in starts.items()})
+
+
+def evaluated_jobs(workload: Workload) -> list[Job]:
+    """Jobs that measures are taken of: submitted at `eval_from_s` or later."""
+    return [job for job in workload.jobs if job.submit_s >= workload.eval_from_s]
+
+
+def against(workload: Workload, lived: Lived, reference: Lived) -> dict[str, Any]:
+    """Speed-ups and slowed jobs of one schedule against another, over the evaluated jobs.
+
+    Speed-ups are given as ratio of means, arithmetic and geometric mean and quantiles, because they differ
+    by orders of magnitude; a share comes with its Clopper-Pearson interval at 95 %.
+    """
+    jobs = evaluated_jobs(workload)
+    jcts = _jcts(jobs, lived)
+    reference_jcts = _jcts(jobs, reference)
+    late = _latenesses(jobs, lived, reference)
+    slowed = slowed_share(late)
+    low, high = slowed.bounds()
+    gains = [speedup(r, j) for r, j in zip(reference_jcts, jcts, strict=True)]
+    with_warm_up = slowed_share(_latenesses(workload.jobs, lived, reference))
+    slow_jobs = [job for job, s in zip(jobs, late, strict=True) if s > 60.0]
+    work = {job.job_id: job.num_gpus * workload.outcomes[job.job_id].duration_s for job in jobs}
+    total_work = math.fsum(work.values())
+    return {
+        "speedup_ratio_of_means": speedup_of_means(reference_jcts, jcts),
+        "speedup_mean": speedup_mean(reference_jcts, jcts),
+        "speedup_geomean": speedup_geomean(reference_jcts, jcts),
+        **{f"speedup_{name}": quantile(gains, level) for name, level in _QUANTILES},
+        "slowed_jobs": slowed.hits,
+        "slowed_pct": 100.0 * slowed.value,
+        "slowed_pct_low": 100.0 * low,
+        "slowed_pct_high": 100.0 * high,
+        "slowed_pct_with_warm_up": 100.0 * with_warm_up.value,
+        "slowed_over_1pct_pct": 100.0 * slowed_share_beyond_1pct(late, reference_jcts).value,
+        "slowed_gpu_hours_pct": 100.0 * math.fsum(work[j.job_id] for j in slow_jobs) / total_work
+        if total_work
+        else 0.0,
+        "slowed_max_min": worst_lateness_min(late),
+        "slowed_total_min": total_lateness_min(late),
+    }
+
+
+def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, Any]:
+    """The whole report of one replay, `reference` being the world without sharing (`fcfs`)."""
+    jobs = evaluated_jobs(workload)
+    lived = Lived.of(replay.schedule)
+    window = (workload.eval_from_s, max(job.submit_s for job in jobs))
+    quotas = workload.cluster.quotas()
+    use = use_integrals(workload.jobs, replay.schedule.stretches, quotas, window)
+    lost = sum(stretch.is_lost for stretch in replay.schedule.stretches)
+    return {
+        "policy": replay.policy,
+        "settings": dict(replay.settings),
+        "lives": replay.lives,
+        "saw_truth": replay.saw_truth,
+        "train_until_s": workload.train_until_s,
+        "eval_from_s": workload.eval_from_s,
+        "cluster_gpus": workload.cluster.capacity_gpus,
+        "pools": len(quotas),
+        "jobs_replayed": len(workload.jobs),
+        "jobs_evaluated": len(jobs),
+        "jobs_learned_from": len(workload.past),
+        "events": replay.schedule.events,
+        "requeues": lost,
+        **_times(workload, jobs, lived),
+        "against_fcfs": against(workload, lived, reference),
+        "use": {
+            "window_s": list(window),
+            "utilisation_pct": 100.0 * use.utilisation,
+            "effective_utilisation_pct": 100.0 * use.effective_utilisation,
+            "lent_gpu_hours": use.lent_gpu_hours,
+            "held_idle_gpu_hours": use.held_idle_gpu_hours,
+            "lost_gpu_hours": use.lost_gpu_hours,
+            "allocated_gpu_hours": use.allocated_gpu_hours,
+        },
+        **_fairness(workload, replay, lived, reference, use.lent_by_donor),
+        "faults": _faults(workload, replay),
+    }
+
+
+def finite(value: Any) -> Any:
+    """The same report with numbers JSON cannot hold (infinite, not a number) replaced by null."""
+    if isinstance(value, Mapping):
+        return {key: finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _times(workload: Workload, jobs: Sequence[Job], lived: Lived) -> dict[str, Any]:
+    waits = [lived.start_s[job.job_id] - job.submit_s for job in jobs]
+    jcts = _jcts(jobs, lived)
+    bounded = [
+        bounded_slowdown(jct, lived.end_s[job.job_id] - lived.start_s[job.job_id])
+        for job, jct in zip(jobs, jcts, strict=True)
+    ]
+    return {
+        "mean_jct_s": math.fsum(jcts) / len(jcts),
+        "median_jct_s": quantile(jcts, 0.5),
+        "p95_jct_s": quantile(jcts, 0.95),
+        "p99_jct_s": quantile(jcts, 0.99),
+        "mean_queue_delay_s": math.fsum(waits) / len(waits),
+        "median_queue_delay_s": quantile(waits, 0.5),
+        "p99_queue_delay_s": quantile(waits, 0.99),
+        "mean_bounded_slowdown": math.fsum(bounded) / len(bounded),
+        "makespan_s": makespan_s((job.submit_s for job in workload.jobs), lived.end_s.values()),
+    }
+
+
+def _fairness(
+    workload: Workload, replay: Replay, lived: Lived, reference: Lived, lent_by_donor: Mapping[str, float]
+) -> dict[str, Any]:
+    jobs = evaluated_jobs(workload)
+    latenesses = dict(zip((job.job_id for job in jobs), _latenesses(jobs, lived, reference), strict=True))
+    spells = lending_spells(workload.jobs, replay.schedule.stretches, workload.cluster.quotas())
+    harm = donor_harm(jobs, latenesses, spells)
+    rows: dict[str, dict[str, Any]] = {}
+    for pool, quota in workload.cluster.quotas().items():
+        here = [job for job in jobs if job.pool == pool]
+        rows[pool] = {"quota_gpus": quota, "jobs": len(here), "lent_gpu_hours": lent_by_donor.get(pool, 0.0)}
+        if here:
+            jcts, reference_jcts = _jcts(here, lived), _jcts(here, reference)
+            rows[pool] |= {
+                "mean_jct_s": math.fsum(jcts) / len(jcts),
+                "speedup_ratio_of_means": speedup_of_means(reference_jcts, jcts),
+                "speedup_geomean": speedup_geomean(reference_jcts, jcts),
+                "finish_time_fairness": 1.0 / speedup_of_means(reference_jcts, jcts),
+                "slowed_jobs": slowed_share(latenesses[job.job_id] for job in here).hits,
+            }
+    gains = [row["speedup_geomean"] for row in rows.values() if row["jobs"]]
+    return {
+        "jain_index_of_pool_speedups": jain_index(gains) if all(map(math.isfinite, gains)) else math.nan,
+        "donor_harm_pct": 100.0 * harm.value,
+        "donor_jobs": harm.total,
+        "by_pool": rows,
+    }
+
+
+def _faults(workload: Workload, replay: Replay) -> list[str]:
+    share = float(replay.settings.get("requeueable", 0.0)) if POLICIES[replay.policy].may_send_back else 0.0
+    report = check(
+        workload.jobs,
+        workload.durations_s(),
+        workload.cluster.quotas(),
+        replay.schedule.stretches,
+        options=CheckOptions(requeueable_share=share, has_own_lanes=POLICIES[replay.policy].has_own_lanes),
+    )
+    return [fault.message for fault in report.faults]
+
+
+def _jcts(jobs: Sequence[Job], lived: Lived) -> list[float]:
+    return [lived.end_s[job.job_id] - job.submit_s for job in jobs]
+
+
+def _latenesses(jobs: Sequence[Job], lived: Lived, reference: Lived) -> list[float]:
+    return [lateness_s(lived.end_s[job.job_id], reference.end_s[job.job_id]) for job in jobs]

@@ -1,0 +1,128 @@
+"""The check that nothing decided by an instant depends on what happens after it.
+
+Replay, rewrite everything that happens after the instant, replay again: what was to be seen by then must
+be the same. Rewriting keeps what had been seen: arrivals up to the instant stay, jobs that had ended keep
+their length, and those that ran or had been sent back last longer than they had been seen to run.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace as with_changes
+from enum import Enum
+from itertools import product
+from typing import get_type_hints
+
+import numpy as np
+import pandas as pd
+
+from domain.jobs import Job, JobOutcome, submit_order
+from domain.schedules import Schedule, Stretch
+from simulator.replay import Workload, replay
+from solver.policies import POLICIES
+
+Seen = tuple[float, str, str]
+"""(instant, job, what)."""
+
+
+def settings_choices(policy: str) -> list[dict[str, str]]:
+    """Every combination of a policy's settings that are words, the other settings left as they are."""
+    hints = get_type_hints(POLICIES[policy].settings)
+    words = {
+        name: [str(word.value) for word in kind]
+        for name, kind in hints.items()
+        if isinstance(kind, type) and issubclass(kind, Enum)
+    }
+    return [dict(zip(words, chosen, strict=True)) for chosen in product(*words.values())]
+
+
+def changed_by(
+    workload: Workload,
+    policy: str,
+    settings: Mapping[str, str],
+    *,
+    cut_s: float,
+    seed: int,
+    may_see_truth: bool = False,
+) -> list[Seen]:
+    """What is seen by `cut_s` in only one of two replays that differ in nothing but what comes after it.
+
+    A policy that keeps to the past yields an empty list, whatever the seed.
+    """
+    one = replay(workload, policy, settings, may_see_truth=may_see_truth).schedule
+    rewritten = rewritten_after(workload, one, cut_s, np.random.default_rng(seed))
+    other = replay(rewritten, policy, settings, may_see_truth=may_see_truth).schedule
+    return sorted(seen_by(one, cut_s) ^ seen_by(other, cut_s))
+
+
+def seen_by(schedule: Schedule, cut_s: float) -> set[Seen]:
+    """Starts, conversions, ends and send-backs up to an instant."""
+    seen: set[Seen] = set()
+    for stretch in schedule.stretches:
+        seen.add((stretch.start_s, stretch.job_id, "starts as guest" if stretch.is_guest else "starts as own"))
+        seen.add((stretch.end_s, stretch.job_id, "is sent back" if stretch.is_lost else "ends"))
+        if stretch.own_from_s is not None:
+            seen.add((stretch.own_from_s, stretch.job_id, "is own"))
+    return {event for event in seen if event[0] <= cut_s}
+
+
+def rewritten_after(
+    workload: Workload, schedule: Schedule, cut_s: float, rng: np.random.Generator
+) -> Workload:
+    """The workload with other things happening after `cut_s`: later arrivals dropped, altered and added,
+    and other lengths of the jobs that had not ended by then in `schedule`."""
+    attempts: dict[str, list[Stretch]] = {}
+    for stretch in schedule.stretches:
+        attempts.setdefault(stretch.job_id, []).append(stretch)
+    quotas = workload.cluster.quotas()
+    jobs: list[Job] = []
+    outcomes: dict[str, JobOutcome] = {}
+    for job in workload.jobs:
+        if job.submit_s <= cut_s:
+            jobs.append(job)
+            outcomes[job.job_id] = _other_outcome(
+                workload.outcomes[job.job_id], attempts[job.job_id], cut_s, rng
+            )
+        elif rng.random() < 0.7:
+            jobs.append(_other_job(job, job.job_id, quotas, cut_s, rng))
+            outcomes[job.job_id] = JobOutcome(job.job_id, _some_time_s(rng))
+    for number in range(int(rng.integers(0, 4))):
+        job_id = f"{'az'[number % 2]}-new-{number}"
+        jobs.append(_other_job(workload.jobs[0], job_id, quotas, cut_s, rng))
+        outcomes[job_id] = JobOutcome(job_id, _some_time_s(rng))
+    return with_changes(workload, jobs=tuple(sorted(jobs, key=submit_order)), outcomes=outcomes)
+
+
+def history_rewritten_after(frame: pd.DataFrame, cut_s: float, rng: np.random.Generator) -> pd.DataFrame:
+    """A history's rows with other lengths for the jobs submitted before `cut_s` that had not ended by
+    then; some of them are dropped, and some are there twice, under another id."""
+    is_open = (frame["submit_s"] < cut_s) & (frame["submit_s"] + frame["duration_s"] > cut_s)
+    rows = frame[is_open].copy()
+    rows["duration_s"] = (cut_s - rows["submit_s"]) + [0.5 + _some_time_s(rng) for _ in range(len(rows))]
+    twins = rows[rng.random(len(rows)) < 0.3].copy()
+    twins["job_id"] = twins["job_id"] + "-twin"
+    return pd.concat([frame[~is_open], rows[rng.random(len(rows)) < 0.7], twins], ignore_index=True)
+
+
+def _other_outcome(
+    outcome: JobOutcome, attempts: list[Stretch], cut_s: float, rng: np.random.Generator
+) -> JobOutcome:
+    if any(attempt.end_s <= cut_s and not attempt.is_lost for attempt in attempts):
+        return outcome
+    began = [attempt for attempt in attempts if attempt.start_s <= cut_s]
+    if not began:
+        return JobOutcome(outcome.job_id, _some_time_s(rng))
+    seen_s = max(min(attempt.end_s, cut_s) - attempt.start_s for attempt in began)
+    return JobOutcome(outcome.job_id, seen_s + 0.5 + _some_time_s(rng))
+
+
+def _other_job(
+    job: Job, job_id: str, quotas: Mapping[str, int], cut_s: float, rng: np.random.Generator
+) -> Job:
+    pool = list(quotas)[int(rng.integers(len(quotas)))]
+    submit_s = cut_s + 0.5 + _some_time_s(rng)
+    width = int(rng.integers(1, quotas[pool] + 1))
+    return with_changes(job, job_id=job_id, pool=pool, submit_s=submit_s, num_gpus=width)
+
+
+def _some_time_s(rng: np.random.Generator) -> float:
+    """From nothing to some days, of any order of magnitude."""
+    return float(np.floor(10.0 ** rng.uniform(0.0, 5.5))) - 1.0

@@ -1,0 +1,178 @@
+"""No policy that is not clairvoyant decides by anything that had not happened yet."""
+
+from functools import cache
+
+import causality
+import numpy as np
+import pytest
+from causality import changed_by, history_rewritten_after, rewritten_after, seen_by, settings_choices
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data.history import from_frame, from_jobs
+from data.synthetic import philly_like
+from domain.jobs import Job, JobOutcome
+from domain.plans import Plan, Start
+from simulator.replay import Workload, make_workload, replay
+from simulator.truth import TrueLives
+from solver.policies import POLICIES
+from solver.policies.base import NoSettings, PolicyContext, PolicySpec
+
+CASES = [
+    pytest.param(policy, chosen, id="-".join([policy, *chosen.values()]))
+    for policy, spec in POLICIES.items()
+    if not spec.is_clairvoyant
+    for chosen in settings_choices(policy)
+]
+TRAIN_UNTIL_S = 20.0
+DAY_S = 86_400.0
+CUTS_S = [1.25 * DAY_S, 1.4 * DAY_S, 2.0 * DAY_S]
+"""Instants at which many jobs run and many wait."""
+
+
+def workload_of(frame, quotas, train_until_s):
+    history = from_frame(frame, source="test", quotas=quotas)
+    return make_workload(history, quotas, train_until_s=train_until_s, eval_from_s=train_until_s)
+
+
+@st.composite
+def histories(draw):
+    """A table of jobs, and quotas: some to learn from, the others, one at least, to replay. Few names,
+    widths and instants, so that lives are learned and ties are common."""
+    quotas = {f"p{k}": draw(st.integers(1, 4)) for k in range(draw(st.integers(1, 3)))}
+    submits = draw(st.lists(st.integers(0, 50), max_size=30)) + [draw(st.integers(20, 50))]
+    jobs, outcomes = [], {}
+    for k, submit_s in enumerate(submits):
+        pool = draw(st.sampled_from(sorted(quotas)))
+        width = draw(st.integers(1, quotas[pool]))
+        user, name = draw(st.sampled_from("uv")), draw(st.sampled_from("mn"))
+        requeue_u = draw(st.integers(0, 9)) / 10
+        jobs.append(Job(f"j{k:03}", pool, float(submit_s), width, user, name, requeue_u=requeue_u))
+        outcomes[f"j{k:03}"] = JobOutcome(f"j{k:03}", float(draw(st.integers(0, 20))))
+    return from_jobs(jobs, outcomes), quotas
+
+
+@cache
+def large() -> tuple:
+    made = philly_like(3, days=2.5, load=1.2, num_pools=3)
+    return made.frame, made.quotas, workload_of(made.frame, made.quotas, DAY_S)
+
+
+@pytest.mark.parametrize(("policy", "chosen"), CASES)
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(histories(), st.integers(20, 80), st.integers(0, 2**32 - 1))
+def test_what_happens_later_changes_no_decision(policy, chosen, history, cut_s, seed):
+    workload = workload_of(*history, TRAIN_UNTIL_S)
+    assert changed_by(workload, policy, chosen, cut_s=float(cut_s), seed=seed) == []
+
+
+@pytest.mark.parametrize("cut_s", CUTS_S)
+@pytest.mark.parametrize(("policy", "chosen"), CASES)
+def test_what_happens_later_changes_no_decision_on_a_larger_workload(policy, chosen, cut_s):
+    assert changed_by(large()[2], policy, chosen, cut_s=cut_s, seed=5) == []
+
+
+@pytest.mark.parametrize(("policy", "chosen"), CASES)
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(histories(), st.integers(0, 2**32 - 1))
+def test_jobs_of_the_past_that_end_later_teach_nothing(policy, chosen, history, seed):
+    frame, quotas = history
+    other = history_rewritten_after(frame, TRAIN_UNTIL_S, np.random.default_rng(seed))
+    schedules = [
+        replay(workload_of(rows, quotas, TRAIN_UNTIL_S), policy, chosen).schedule for rows in (frame, other)
+    ]
+    assert schedules[0] == schedules[1]
+
+
+@pytest.mark.parametrize(("policy", "chosen"), CASES)
+def test_jobs_of_the_past_that_end_later_teach_nothing_on_a_larger_workload(policy, chosen):
+    frame, quotas, workload = large()
+    other = history_rewritten_after(frame, DAY_S, np.random.default_rng(6))
+    assert not frame.equals(other)
+    again = replay(workload_of(other, quotas, DAY_S), policy, chosen).schedule
+    assert again == replay(workload, policy, chosen).schedule
+
+
+def test_what_had_ended_by_then_does_teach():
+    """The history matters at all, so that the two tests above mean something."""
+    frame, quotas, workload = large()
+    had_ended = frame["submit_s"] + frame["duration_s"] <= DAY_S
+    other = frame.assign(duration_s=frame["duration_s"].where(~had_ended, 1))
+    again = replay(workload_of(other, quotas, DAY_S), "ssf", {}).schedule
+    assert again != replay(workload, "ssf", {}).schedule
+
+
+def test_rewriting_leaves_the_past_alone_and_little_else():
+    workload = large()[2]
+    cut_s = CUTS_S[1]
+    schedule = replay(workload, "reclaim", {}).schedule
+    other = rewritten_after(workload, schedule, cut_s, np.random.default_rng(1))
+    arrived = [job for job in workload.jobs if job.submit_s <= cut_s]
+    assert [job for job in other.jobs if job.submit_s <= cut_s] == arrived
+    ended = {job_id for job_id, end_s in schedule.last_ends().items() if end_s <= cut_s}
+    assert all(other.outcomes[job_id] == workload.outcomes[job_id] for job_id in ended)
+    going_on = [job.job_id for job in arrived if job.job_id not in ended]
+    assert len(going_on) > 20
+    assert all(other.outcomes[job_id] != workload.outcomes[job_id] for job_id in going_on)
+    assert len(seen_by(schedule, cut_s)) > 500
+
+
+# The check itself: leaks must be caught.
+
+
+@pytest.mark.parametrize(
+    ("policy", "chosen"), [case for case in CASES if POLICIES[case.values[0]].uses_lives]
+)
+def test_true_lives_are_caught_wherever_they_make_a_difference(policy, chosen):
+    workload, asking = large()[2], {**chosen, "lives": "true"}
+    learned = replay(workload, policy, chosen).schedule
+    makes_a_difference = replay(workload, policy, asking, may_see_truth=True).schedule != learned
+    changes = [
+        changed_by(workload, policy, asking, cut_s=cut_s, seed=5, may_see_truth=True) for cut_s in CUTS_S
+    ]
+    assert any(changes) == makes_a_difference
+
+
+class ShortestFirst:
+    """Starts the shortest waiting job that fits; how long it is, it knows from whom it was given."""
+
+    def __init__(self, lives: TrueLives) -> None:
+        self._lives = lives
+        self._waiting: dict[str, Job] = {}
+
+    def submitted(self, job: Job) -> None:
+        self._waiting[job.job_id] = job
+
+    def started(self, job: Job, _now_s: float) -> None:
+        del self._waiting[job.job_id]
+
+    def ended(self, job: Job) -> None:
+        pass
+
+    def sent_back(self, job: Job) -> None:
+        pass
+
+    def decide(self, _now_s: float, idle_gpus: int) -> Plan:
+        starts = []
+        for job in sorted(self._waiting.values(), key=lambda job: self._lives.quantile_s(job, 0.5)):
+            if job.num_gpus <= idle_gpus:
+                starts.append(Start(job, False))
+                idle_gpus -= job.num_gpus
+        return Plan(starts=tuple(starts))
+
+
+def test_a_policy_that_peeks_in_secret_is_caught(monkeypatch):
+    """It asks for no lives, but has found a way to the truth."""
+    truth: dict[str, JobOutcome] = {}
+
+    def build(_context: PolicyContext, _settings: NoSettings) -> ShortestFirst:
+        return ShortestFirst(TrueLives(truth))
+
+    def watched(workload: Workload, *args, **kwargs):
+        truth.clear()
+        truth.update(workload.outcomes)
+        return replay(workload, *args, **kwargs)
+
+    monkeypatch.setitem(POLICIES, "peeking", PolicySpec(build=build, settings=NoSettings))
+    monkeypatch.setattr(causality, "replay", watched)
+    assert any(changed_by(large()[2], "peeking", {}, cut_s=cut_s, seed=5) for cut_s in CUTS_S)
