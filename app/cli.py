@@ -152,7 +152,7 @@ def compare(
 def demo(
     out: OutOption = Path("var/demo"),
     seed: SeedOption = 7,
-    days: Annotated[float, typer.Option("--days", min=2, max=60, help="Days of jobs to generate.")] = 10.0,
+    days: Annotated[float, typer.Option("--days", min=2, max=60, help="Days of jobs to generate.")] = 14.0,
     as_json: JsonOption = False,
     picture: PictureOption = "png",
 ) -> None:
@@ -161,7 +161,7 @@ def demo(
 
     _require_picture(picture)
     folder = out / "workload"
-    write_csv(philly_like(seed, days=days, load=0.8), folder)
+    write_csv(philly_like(seed, days=days, load=1.0), folder)
     source = Source(
         folder / "jobs.csv",
         folder / "pools.csv",
@@ -257,7 +257,7 @@ def serve(
 def main() -> None:
     """Run the command line; errors meant for people become one message and an exit code."""
     try:
-        cli()
+        cli(prog_name="antecast")
     except InputError as error:
         _fail(f"{error}\n{len(error.faults)} fault(s); --lenient skips bad rows and lists them", EXIT_USAGE)
     except (PlanError, StalledError) as error:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -14,7 +14,7 @@ from app.services.ingest import Inputs
 from simulator.engine import Progress as EngineProgress
 from simulator.report import finite
 
-_LEAST_WIDTH = 120
+_LEAST_WIDTH: Final = 140
 
 
 def result_console() -> Console:

@@ -14,25 +14,41 @@ from app.services.compare import Row
 _COLOURS: Final = ("#4053d3", "#ddb310", "#b51d14", "#00beff", "#fb49b0", "#00b25d", "#6b6b6b")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _SLOWED_FLOOR_PCT: Final = 0.01
+_PROMISED_PCT: Final = 0.1
+_OVERLAP_PX: Final = 16.0
 
 
 def draw_speed_against_slowed(rows: Sequence[Row], path: Path, title: str) -> None:
     """How fast against how many were slowed: up is faster, left is kinder. The format follows the suffix."""
     figure, axes = _figure(title)
-    for k, row in enumerate(rows):
-        measures = row.report["against_fcfs"]
-        x, y = measures["slowed_pct"], measures["speedup_ratio_of_means"]
-        axes.plot(x, y, _MARKERS[k % len(_MARKERS)], color=_COLOURS[k % len(_COLOURS)], markersize=9)
-        axes.annotate(
-            _plain(row.label), (x, y), xytext=(9, 5), textcoords="offset points", fontsize=9, parse_math=False
-        )
     axes.set_xscale("symlog", linthresh=_SLOWED_FLOOR_PCT)
     axes.set_xlim(-_SLOWED_FLOOR_PCT / 4, 100)
     axes.set_xticks([0, 0.01, 0.1, 1, 10, 100], ["0", "0.01", "0.1", "1", "10", "100"])
-    axes.set_ylim(bottom=0)
-    axes.axvspan(-_SLOWED_FLOOR_PCT / 4, 0.1, color="#00b25d", alpha=0.08)
+    axes.axvspan(-_SLOWED_FLOOR_PCT / 4, _PROMISED_PCT, color="#00b25d", alpha=0.08)
+    axes.text(
+        _PROMISED_PCT / 1.1,
+        0.02,
+        "promise kept",
+        transform=axes.get_xaxis_transform(),
+        ha="right",
+        fontsize=8,
+    )
     axes.set_xlabel("jobs that end more than 60 s later than without sharing (%)")
     axes.set_ylabel("mean JCT without sharing / mean JCT")
+    points = [(row.report["against_fcfs"]["slowed_pct"], _ratio(row)) for row in rows]
+    axes.set_ylim(0, 1.15 * max(y for _, y in points))
+    for k, (x, y) in enumerate(points):
+        axes.plot(
+            x,
+            y,
+            _MARKERS[k % len(_MARKERS)],
+            color=_COLOURS[k % len(_COLOURS)],
+            markersize=10,
+            fillstyle="none",
+            markeredgewidth=2,
+        )
+    for place, labels in _grouped(axes, points, [_plain(row.label) for row in rows]):
+        axes.annotate(labels, place, xytext=(10, 6), textcoords="offset points", fontsize=9, parse_math=False)
     _save(figure, path)
 
 
@@ -54,6 +70,27 @@ def draw_speedups(rows: Sequence[Row], path: Path, title: str) -> None:
     for text in axes.legend(loc="lower right", frameon=False, fontsize=9).get_texts():
         text.set_parse_math(False)
     _save(figure, path)
+
+
+def _ratio(row: Row) -> float:
+    return float(row.report["against_fcfs"]["speedup_ratio_of_means"])
+
+
+def _grouped(
+    axes: Axes, points: Sequence[tuple[float, float]], labels: Sequence[str]
+) -> list[tuple[tuple[float, float], str]]:
+    """One label for points that lie on top of each other, so that labels do not."""
+    groups: list[tuple[tuple[float, float], list[str]]] = []
+    shown = axes.transData.transform(points)
+    centres: list[np.ndarray] = []
+    for point, place, label in zip(points, shown, labels, strict=True):
+        near = [k for k, centre in enumerate(centres) if np.abs(centre - place).max() < _OVERLAP_PX]
+        if near:
+            groups[near[0]][1].append(label)
+        else:
+            groups.append((point, [label]))
+            centres.append(place)
+    return [(point, "\n".join(names)) for point, names in groups]
 
 
 def _figure(title: str) -> tuple[Figure, Axes]:

@@ -20,21 +20,24 @@ def comparison(rows: Sequence[Row], title: str) -> Table:
         "slowed: jobs that end more than 60 s later than in the baseline; *: saw the true lives of jobs"
     )
     table.add_column("policy", no_wrap=True)
-    for baseline in (REFERENCE, BASELINE):
-        table.add_column(f"{baseline}:\nratio", justify="right", no_wrap=True)
-        for measure in ("geo", "slowed %", "worst min"):
-            table.add_column(f"\n{measure}", justify="right", no_wrap=True)
-    for first, second in (("mean", "queue h"), ("GPUs in", "use %"), ("", "requeues")):
-        table.add_column(f"{first}\n{second}", justify="right", no_wrap=True)
+    for name in (f"{REFERENCE}:\nratio", "\ngeo", "slowed\n%", "worst\nmin"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in (
+        f"{BASELINE}:\nratio",
+        "\ngeo",
+        "slowed\n%",
+        "queue\nmean h",
+        "GPUs in\nuse %",
+        "re-\nqueues",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        use = row.report["use"]
-        cells = [_cells(row.report["against_fcfs"]), _cells(row.against_backfill)]
         table.add_row(
             Text(row.label),
-            *cells[0],
-            *cells[1],
+            *_cells(row.report["against_fcfs"]),
+            *_cells(row.against_backfill)[:3],
             f"{row.report['mean_queue_delay_s'] / _HOUR_S:.2f}",
-            f"{use['utilisation_pct']:.1f}",
+            f"{row.report['use']['utilisation_pct']:.1f}",
             str(row.report["requeues"]),
         )
     return table

@@ -33,7 +33,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job really is: `work_s` of solo-equivalent work at `since_s`, growing at `rate` from there."""
+    """How far a job really is: `work_s` (solo-equivalent) done at `since_s`, growing at `rate` from there."""
 
     work_s: float = 0.0
     rate: float = 0.0

@@ -57,7 +57,9 @@ def seen_by(schedule: Schedule, cut_s: float) -> set[Seen]:
     """Starts, conversions, ends and send-backs up to an instant."""
     seen: set[Seen] = set()
     for stretch in schedule.stretches:
-        seen.add((stretch.start_s, stretch.job_id, "starts as guest" if stretch.is_guest else "starts as own"))
+        seen.add(
+            (stretch.start_s, stretch.job_id, "starts as guest" if stretch.is_guest else "starts as own")
+        )
         seen.add((stretch.end_s, stretch.job_id, "is sent back" if stretch.is_lost else "ends"))
         if stretch.own_from_s is not None:
             seen.add((stretch.own_from_s, stretch.job_id, "is own"))

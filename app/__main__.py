@@ -1,0 +1,5 @@
+"""`python -m app` is `antecast`."""
+
+from app.cli import main
+
+main()
