@@ -103,7 +103,9 @@ def replay(
     tell_inputs(inputs, as_json=as_json)
     choice = Choice(policy, parse_pairs(settings or []), policy)
     with bars(is_silent=as_json) as bar_for:
-        done, report = run_one(inputs.workload, choice, may_see_truth=clairvoyant, progress=bar_for(policy))
+        done, report = run_one(
+            inputs.workload, choice, may_see_truth=clairvoyant, seed=seed, progress=bar_for(policy)
+        )
     report = {**report, "seed": seed, "inputs": inputs.hashes}
     write_replay(out, done, report)
     if as_json:
@@ -291,7 +293,7 @@ def _run_and_write(
     is_silent: bool,
 ) -> list[Row]:
     with bars(is_silent=is_silent) as bar_for:
-        rows = run_all(inputs.workload, choices, may_see_truth=may_see_truth, progress_for=bar_for)
+        rows = run_all(inputs.workload, choices, may_see_truth=may_see_truth, seed=seed, progress_for=bar_for)
     write_rows(out, rows, {"seed": seed, "inputs": inputs.hashes, "title": title})
     return rows
 

@@ -2,9 +2,10 @@
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Final, Protocol
 
 from domain.jobs import Job
 
@@ -80,8 +81,12 @@ class SurvivalCurve:
         return math.inf
 
 
+LIFE_EDGES_S: Final = tuple(2.0 ** (k / 3.0) for k in range(9, 67))
+"""The common grid of forecast lives: 8 s to 48 days, three edges per doubling."""
+
+
 class LifetimeForecaster(Protocol):
-    """Says how long a job will run, from nothing but what had ended by the instant it is asked.
+    """Says how long a job will run, from nothing but what it has been told by the instant it is asked.
 
     `is_clairvoyant` marks the one that reads the truth: the policies it serves are starred.
     """
@@ -95,6 +100,6 @@ class LifetimeForecaster(Protocol):
         """Forecast of the job's `duration_s` at `level` in (0, 1), seconds."""
         ...
 
-    def observe(self, job: Job, duration_s: float) -> None:
-        """Learn from a job that has just ended."""
+    def survival(self, job: Job) -> Sequence[float]:
+        """P(duration > edge) for each edge of `LIFE_EDGES_S`; in [0, 1], non-increasing."""
         ...

@@ -3,10 +3,15 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 _MINUTE_S = 60.0
 _HOUR_S = 3600.0
 _DAY_S = 24 * _HOUR_S
+
+LOOK_S: Final = 1800.0
+"""How far into a cell its peak is looked for. The peaks that pools reach somewhere in many hours do not
+coincide; their sum would be a need that never comes. The first half hour stands for the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,52 @@
-"""Predictors. A lifetime model is one file and one line here."""
+"""Predictors. Each is one file and one line in a registry here."""
 
 from collections.abc import Callable
+from typing import Final
 
 from domain.forecasts import LifetimeForecaster
+from models.demand import PoolDemand
 from models.lifetime_empirical import EmpiricalLifetimes
+from models.lifetime_hazard import HazardLifetimes
 from models.lifetime_limit import RequestedLimits
+from models.training import Training
 
-LIFETIME_MODELS: dict[str, Callable[[], LifetimeForecaster]] = {
-    "learned": EmpiricalLifetimes,
-    "limit": RequestedLimits,
+__all__ = ["DEMAND_MODELS", "LIFETIME_MODELS", "Training"]
+
+_DAY_S: Final = 86_400.0
+
+
+def _empirical(training: Training) -> EmpiricalLifetimes:
+    model = EmpiricalLifetimes()
+    for job, duration_s in training.past:
+        model.observe(job, duration_s)
+    return model
+
+
+def _hazard(training: Training) -> HazardLifetimes:
+    """Trained once on all of the past, or every few days on the last three weeks, half-life one week."""
+    is_once = training.retrain_every_s is None
+    model = HazardLifetimes(
+        seed=training.seed,
+        retrain_every_s=training.retrain_every_s,
+        window_s=None if is_once else 21 * _DAY_S,
+        half_life_s=None if is_once else 7 * _DAY_S,
+    )
+    model.fit(training.past, training.censored, training.now_s)
+    return model
+
+
+def _pool_demand(training: Training) -> PoolDemand:
+    model = PoolDemand(training.quotas, seed=training.seed, retrain_every_s=training.retrain_every_s)
+    model.fit(training.past, training.censored, training.now_s)
+    return model
+
+
+LIFETIME_MODELS: Final[dict[str, Callable[[Training], LifetimeForecaster]]] = {
+    "learned": _empirical,
+    "hazard": _hazard,
+    "limit": lambda _training: RequestedLimits(),
+}
+
+DEMAND_MODELS: Final[dict[str, Callable[[Training], PoolDemand]]] = {
+    "learned": _pool_demand,
 }

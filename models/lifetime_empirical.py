@@ -1,11 +1,13 @@
 """Lifetimes by what jobs like this one have lasted lately: quantiles per key, from specific to general."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
+from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
+from domain.observers import Observer
 
 WINDOW_JOBS: Final = 64
 """Lives remembered per key: enough for a median and a ninth decile, few enough to follow a change."""
@@ -36,6 +38,10 @@ class _RecentLives:
         self._in_order.append(duration_s)
         insort(self._sorted, duration_s)
 
+    def survival(self) -> tuple[float, ...]:
+        number = len(self._sorted)
+        return tuple((number - bisect_right(self._sorted, edge)) / number for edge in LIFE_EDGES_S)
+
     def quantile_s(self, level: float) -> float:
         place = level * (len(self._sorted) - 1)
         low = int(place)
@@ -43,7 +49,7 @@ class _RecentLives:
         return self._sorted[low] + (place - low) * (self._sorted[high] - self._sorted[low])
 
 
-class EmpiricalLifetimes:
+class EmpiricalLifetimes(Observer):
     """Empirical quantiles of the most specific key that has been seen often enough.
 
     Keys, from specific to general: same user and name; same name; same user, pool and width; same pool and
@@ -56,8 +62,12 @@ class EmpiricalLifetimes:
     def __init__(self) -> None:
         self._lives: dict[tuple[str | int, ...], _RecentLives] = {}
 
-    def observe(self, job: Job, duration_s: float) -> None:
+    def ended(self, job: Job, now_s: float, duration_s: float) -> None:  # noqa: ARG002 - when is no matter
         """Learn from a job that has just ended."""
+        self.observe(job, duration_s)
+
+    def observe(self, job: Job, duration_s: float) -> None:
+        """Learn from a job that had ended."""
         for key in _keys(job):
             lives = self._lives.get(key)
             if lives is None:
@@ -72,6 +82,18 @@ class EmpiricalLifetimes:
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level is {level}, must lie in (0, 1)")
+        lives = self._most_specific(job)
+        return _NOTHING_KNOWN_S if lives is None else lives.quantile_s(level)
+
+    def survival(self, job: Job) -> tuple[float, ...]:
+        """P(duration > edge) for each edge of `LIFE_EDGES_S`; a step at one hour while nothing is known."""
+        lives = self._most_specific(job)
+        if lives is None:
+            return tuple(float(edge < _NOTHING_KNOWN_S) for edge in LIFE_EDGES_S)
+        return lives.survival()
+
+    def _most_specific(self, job: Job) -> _RecentLives | None:
+        """Lives of the first key with enough of them; failing that, of the last that has any."""
         best: _RecentLives | None = None
         for key in _keys(job):
             lives = self._lives.get(key)
@@ -79,7 +101,7 @@ class EmpiricalLifetimes:
                 best = lives
                 if len(lives) >= LEAST_JOBS:
                     break
-        return _NOTHING_KNOWN_S if best is None else best.quantile_s(level)
+        return best
 
 
 def _keys(job: Job) -> Iterator[tuple[str | int, ...]]:

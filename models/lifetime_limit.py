@@ -3,6 +3,7 @@
 from typing import Final
 
 from domain.errors import SettingError
+from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
 
 
@@ -10,9 +11,6 @@ class RequestedLimits:
     """Every level of a job's life is its requested limit."""
 
     is_clairvoyant: Final = False
-
-    def observe(self, job: Job, duration_s: float) -> None:
-        """Nothing is learned."""
 
     def quantile_s(self, job: Job, level: float) -> float:  # noqa: ARG002 - all levels are the limit
         """The job's `limit_s`.
@@ -25,3 +23,8 @@ class RequestedLimits:
                 f"job {job.job_id} has no limit_s: lives=limit needs that column; use lives=learned"
             )
         return job.limit_s
+
+    def survival(self, job: Job) -> tuple[float, ...]:
+        """1 up to the limit, 0 beyond."""
+        limit_s = self.quantile_s(job, 0.5)
+        return tuple(float(edge < limit_s) for edge in LIFE_EDGES_S)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from domain.errors import StalledError
 from domain.jobs import Job, JobOutcome, submit_order
+from domain.observers import Observer
 from domain.plans import Plan
 from domain.schedules import Schedule
 from simulator.state import ClusterState
@@ -18,7 +19,7 @@ from solver.policies.base import Policy
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs in all)."""
 
-_EVENTS_PER_TICK = 2048
+_EVENTS_PER_REPORT = 2048
 
 
 class Engine:
@@ -29,8 +30,9 @@ class Engine:
         outcomes: the truth, by job id; nothing but this engine looks into it.
         capacity_gpus: GPUs of the cluster.
         policy: the rule to follow.
-        observe: told (job, duration) of each job that ends, so that forecasters may learn on the way.
         progress: told now and then how far the replay is.
+        observers: told all facts, each before the policy is.
+        tick_s: while jobs wait, decide at every multiple of this as well.
     """
 
     def __init__(
@@ -40,14 +42,16 @@ class Engine:
         outcomes: Mapping[str, JobOutcome],
         capacity_gpus: int,
         policy: Policy,
-        observe: Callable[[Job, float], None] | None = None,
         progress: Progress | None = None,
+        observers: Sequence[Observer] = (),
+        tick_s: float | None = None,
     ) -> None:
         self._arrivals = sorted(jobs, key=submit_order)
         self._outcomes = outcomes
         self._policy = policy
-        self._observe = observe
         self._progress = progress
+        self._observers = tuple(observers)
+        self._tick_s = tick_s
         self._state = ClusterState(capacity_gpus)
         self._endings: list[tuple[float, int, str]] = []
         self._next_arrival = 0
@@ -61,26 +65,44 @@ class Engine:
             PlanError: if the policy plans what cannot be.
             StalledError: if jobs are left waiting when nothing is going to happen any more.
         """
-        arrivals, endings, state, policy = self._arrivals, self._endings, self._state, self._policy
-        next_tick = _EVENTS_PER_TICK
+        arrivals, state, policy = self._arrivals, self._state, self._policy
+        next_report, last_s = _EVENTS_PER_REPORT, -math.inf
         while True:
-            ending_s = endings[0][0] if endings else math.inf
+            ending_s = self._next_ending_s()
             arrival_s = (
                 arrivals[self._next_arrival].submit_s if self._next_arrival < len(arrivals) else math.inf
             )
             now_s = min(ending_s, arrival_s)
             if now_s == math.inf:
                 break
+            if self._tick_s is not None and state.pending:
+                now_s = min(now_s, (last_s // self._tick_s + 1.0) * self._tick_s)
+            last_s = now_s
             if ending_s == now_s:
                 self._end_jobs(now_s)
             if arrival_s == now_s:
                 self._submit_jobs(now_s)
             self._carry_out(policy.decide(now_s, state.idle_gpus), now_s)
-            if self._progress is not None and self._events >= next_tick:
+            if self._progress is not None and self._events >= next_report:
                 self._progress(self._ended, len(arrivals))
-                next_tick = self._events + _EVENTS_PER_TICK
+                next_report = self._events + _EVENTS_PER_REPORT
         self._require_all_ended()
         return Schedule(tuple(state.stretches), self._events)
+
+    def _next_ending_s(self) -> float:
+        """When the next attempt ends that still runs.
+
+        At the instant at which one sent back would have ended nothing happens, and nobody may be asked:
+        that instant is not knowable.
+        """
+        endings, running = self._endings, self._state.running
+        while endings:
+            end_s, serial, job_id = endings[0]
+            attempt = running.get(job_id)
+            if attempt is not None and attempt.serial == serial:
+                return end_s
+            heapq.heappop(endings)
+        return math.inf
 
     def _end_jobs(self, now_s: float) -> None:
         endings, running = self._endings, self._state.running
@@ -90,9 +112,9 @@ class Engine:
             if attempt is None or attempt.serial != serial:
                 continue
             job = self._state.finish(job_id, now_s)
-            self._policy.ended(job)
-            if self._observe is not None:
-                self._observe(job, self._outcomes[job_id].duration_s)
+            for observer in self._observers:
+                observer.ended(job, now_s, self._outcomes[job_id].duration_s)
+            self._policy.ended(job, now_s)
             self._events += 1
             self._ended += 1
 
@@ -101,7 +123,9 @@ class Engine:
         k = self._next_arrival
         while k < len(arrivals) and arrivals[k].submit_s == now_s:
             self._state.submit(arrivals[k])
-            self._policy.submitted(arrivals[k])
+            for observer in self._observers:
+                observer.submitted(arrivals[k], now_s)
+            self._policy.submitted(arrivals[k], now_s)
             k += 1
         self._events += k - self._next_arrival
         self._next_arrival = k
@@ -110,12 +134,16 @@ class Engine:
         state, policy = self._state, self._policy
         for job in plan.send_backs:
             state.send_back(job, now_s)
-            policy.sent_back(job)
+            for observer in self._observers:
+                observer.sent_back(job, now_s)
+            policy.sent_back(job, now_s)
             self._events += 1
         for job in plan.conversions:
             state.convert(job, now_s)
         for job, is_guest in plan.starts:
             serial = state.start(job, now_s, is_guest=is_guest)
+            for observer in self._observers:
+                observer.started(job, now_s)
             policy.started(job, now_s)
             end_s = now_s + self._outcomes[job.job_id].duration_s
             heapq.heappush(self._endings, (end_s, serial, job.job_id))

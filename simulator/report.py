@@ -23,7 +23,8 @@ from domain.measures import (
 )
 from domain.schedules import Schedule
 from domain.usage import lending_spells, use_integrals
-from simulator.replay import Replay, Workload
+from simulator.replay import Replay
+from simulator.workload import Workload
 from solver.check import CheckOptions, check
 from solver.policies import POLICIES
 from solver.reference import fcfs_starts
@@ -103,7 +104,6 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
     return {
         "policy": replay.policy,
         "settings": dict(replay.settings),
-        "lives": replay.lives,
         "saw_truth": replay.saw_truth,
         "train_until_s": workload.train_until_s,
         "eval_from_s": workload.eval_from_s,

@@ -1,17 +1,18 @@
 """What several tests need: small jobs, random instances, and a run of the engine."""
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
 
-from domain.jobs import Job, JobOutcome
+from domain.jobs import Job, JobOutcome, submit_order
 from domain.schedules import Schedule
 from simulator.engine import Engine
-from simulator.truth import TrueLives
+from simulator.truth import TrueDemand, TrueLives
 from solver.policies import POLICIES
-from solver.policies.base import PolicyContext, parse_settings
+from solver.policies.base import PolicyContext, PolicySpec, parse_settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BENCH_ROOT = Path(os.environ.get("ANTECAST_BENCH_ROOT", REPOSITORY.parent / "shared"))
@@ -38,12 +39,30 @@ def run(
     quotas: dict[str, int],
     **settings: str,
 ) -> Schedule:
-    """Replay jobs under a policy that is given true lives."""
+    """Replay jobs under a policy that is given true lives; clairvoyant ones know all there is to know."""
     outcomes = {job_id: JobOutcome(job_id, duration) for job_id, duration in durations_s.items()}
     spec = POLICIES[policy]
-    context = PolicyContext(quotas, TrueLives(outcomes))
-    built = spec.build(context, parse_settings(policy, spec.settings, settings))
-    return Engine(jobs=jobs, outcomes=outcomes, capacity_gpus=sum(quotas.values()), policy=built).run()
+    built = spec.build(
+        all_knowing(spec, jobs, outcomes, quotas), parse_settings(policy, spec.settings, settings)
+    )
+    return Engine(
+        jobs=jobs,
+        outcomes=outcomes,
+        capacity_gpus=sum(quotas.values()),
+        policy=built,
+        tick_s=spec.tick_s,
+    ).run()
+
+
+def all_knowing(
+    spec: PolicySpec, jobs: Sequence[Job], outcomes: Mapping[str, JobOutcome], quotas: Mapping[str, int]
+) -> PolicyContext:
+    """What a policy is built from: true lives, and for clairvoyant ones all that is going to happen."""
+    lives = TrueLives(outcomes)
+    if not spec.is_clairvoyant:
+        return PolicyContext(quotas, lives)
+    future = tuple(sorted(jobs, key=submit_order))
+    return PolicyContext(quotas, lives, TrueDemand(future, outcomes, list(quotas)), future)
 
 
 Instance = tuple[list[Job], dict[str, float], dict[str, int]]

@@ -11,8 +11,9 @@ from data.schedule_csv import write_schedule
 from domain.errors import SettingError
 from domain.measures import speedup
 from simulator.engine import Progress
-from simulator.replay import Replay, Workload, replay
+from simulator.replay import Replay, replay
 from simulator.report import Lived, against, describe, evaluated_jobs, finite, reference_of
+from simulator.workload import Workload
 
 REFERENCE: Final = "fcfs"
 BASELINE: Final = "backfill"
@@ -98,10 +99,17 @@ def parse_pairs(parts: Sequence[str]) -> dict[str, str]:
 
 
 def run_one(
-    workload: Workload, choice: Choice, *, may_see_truth: bool, progress: Progress | None = None
+    workload: Workload,
+    choice: Choice,
+    *,
+    may_see_truth: bool,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> tuple[Replay, dict[str, Any]]:
     """Replay one policy and measure it against the reference."""
-    done = replay(workload, choice.policy, choice.settings, may_see_truth=may_see_truth, progress=progress)
+    done = replay(
+        workload, choice.policy, choice.settings, may_see_truth=may_see_truth, seed=seed, progress=progress
+    )
     return done, describe(workload, done, reference_of(workload))
 
 
@@ -110,6 +118,7 @@ def run_all(
     choices: Sequence[Choice],
     *,
     may_see_truth: bool,
+    seed: int = 0,
     progress_for: Callable[[str], Progress] | None = None,
 ) -> list[Row]:
     """Replay policies over one workload and measure each against `fcfs` and against `backfill`.
@@ -120,6 +129,7 @@ def run_all(
         workload: what happens.
         choices: which policies, in the order of the rows.
         may_see_truth: whether clairvoyant policies (and true lives) are allowed.
+        seed: of everything that is drawn.
         progress_for: makes the progress callback of a label.
 
     Raises:
@@ -133,7 +143,12 @@ def run_all(
     def run(choice: Choice) -> Replay:
         progress = None if progress_for is None else progress_for(choice.label)
         return replay(
-            workload, choice.policy, choice.settings, may_see_truth=may_see_truth, progress=progress
+            workload,
+            choice.policy,
+            choice.settings,
+            may_see_truth=may_see_truth,
+            seed=seed,
+            progress=progress,
         )
 
     done = {choice.label: run(choice) for choice in choices}

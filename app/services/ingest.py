@@ -7,7 +7,7 @@ from data.history import History, content_hash
 from data.readers import READERS
 from data.readers.benchmark_csv import read_pools
 from domain.errors import Fault, SettingError
-from simulator.replay import Workload, make_workload
+from simulator.workload import Workload, make_workload
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """One file per policy; this registry is the only list of them."""
 
-from solver.policies import backfill, fcfs, gssf, maxmin, reclaim, ssf
+from solver.policies import anticipatory, backfill, fcfs, gssf, maxmin, reclaim, sia, sia_vc, ssf
 from solver.policies.base import PolicySpec
 
 POLICIES: dict[str, PolicySpec] = {
@@ -10,4 +10,9 @@ POLICIES: dict[str, PolicySpec] = {
     "gssf": gssf.SPEC,
     "maxmin": maxmin.SPEC,
     "reclaim": reclaim.SPEC,
+    "sia": sia.SPEC,
+    "sia-perfect": sia.PERFECT_SPEC,
+    "sia-vc": sia_vc.SPEC,
+    "anticipatory": anticipatory.SPEC,
+    "anticipatory-perfect": anticipatory.PERFECT_SPEC,
 }

@@ -54,7 +54,7 @@ class Backfill:
         self._proposed: dict[str, Job] = {}
         self._changed: dict[str, None] = {}
 
-    def submitted(self, job: Job) -> None:
+    def submitted(self, job: Job, now_s: float) -> None:
         """A job joins its pool's queue; its estimate is made once, here."""
         self._estimate_s[job.job_id] = self._lives.quantile_s(job, self._level)
         self._rooms[job.pool].queue[job.job_id] = job
@@ -68,7 +68,7 @@ class Backfill:
         room.running[job.job_id] = (job, now_s)
         room.free_gpus -= job.num_gpus
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
         room = self._rooms[job.pool]
         if room.running.pop(job.job_id, None) is not None:
@@ -78,13 +78,13 @@ class Backfill:
         self._proposed.pop(job.job_id, None)
         self._changed[job.pool] = None
 
-    def sent_back(self, job: Job) -> None:
+    def sent_back(self, job: Job, now_s: float) -> None:
         """A job was stopped: it waits again, first of its pool."""
-        self.ended(job)
-        self.submitted(job)
+        self.ended(job, now_s)
+        self.submitted(job, now_s)
         self._rooms[job.pool].queue.move_to_end(job.job_id, last=False)
 
-    def decide(self, now_s: float, _idle_gpus: int) -> Plan:
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Start and backfill in the pools where something has changed."""
         self._changed.update((job.pool, None) for job in self._proposed.values())
         self._proposed.clear()
@@ -152,4 +152,4 @@ class Backfill:
         return start_s + estimate_s
 
 
-SPEC = PolicySpec(build=Backfill, settings=BackfillSettings, uses_lives=True)
+SPEC = PolicySpec(build=Backfill, settings=BackfillSettings, uses_lives=True, takes_estimates=True)

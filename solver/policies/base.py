@@ -6,19 +6,20 @@ an instant are told. A policy sees `Job`, never `JobOutcome`; what it believes a
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Protocol, get_type_hints
 
 from domain.errors import SettingError
 from domain.forecasts import LifetimeForecaster
 from domain.jobs import Job
 from domain.plans import Plan
+from solver.demand import DemandForecaster, NoDemand
 
 
 class Policy(Protocol):
     """One sharing rule. Facts in, plans out; everything else is its own business."""
 
-    def submitted(self, job: Job) -> None:
+    def submitted(self, job: Job, now_s: float) -> None:
         """A job has become eligible."""
         ...
 
@@ -26,11 +27,11 @@ class Policy(Protocol):
         """A job runs (because a plan said so)."""
         ...
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: Job, now_s: float) -> None:
         """A running job has ended, or a waiting one was cancelled."""
         ...
 
-    def sent_back(self, job: Job) -> None:
+    def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped and waits again."""
         ...
 
@@ -46,10 +47,14 @@ class PolicyContext:
     Attributes:
         quotas: GPUs of each pool, in the order of the pools; they add up to the cluster.
         lives: forecaster of job lifetimes.
+        demand: forecaster of arrivals; the one that knows nothing where none was given.
+        future: all jobs of the replay, by (submit, id); empty unless the policy is clairvoyant.
     """
 
     quotas: Mapping[str, int]
     lives: LifetimeForecaster
+    demand: DemandForecaster = field(default_factory=NoDemand)
+    future: tuple[Job, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,12 @@ class PolicySpec:
         build: makes the policy from its context and settings.
         settings: frozen dataclass whose fields are what `--set key=value` may set.
         is_clairvoyant: it only makes sense with true lives, and runs under `--clairvoyant` only.
-        uses_lives: it asks the forecaster (and is starred when that one reads the truth).
+        uses_lives: it asks for lives (and is starred when they are the truth).
+        uses_demand: it asks for arrivals (likewise).
+        takes_estimates: it is defined by estimates given to it: true ones where the truth may be seen.
+        lives: lifetime model it is given unless told otherwise.
+        retrain_days: its models are fitted anew every so many days; 0: once, before the replay.
+        tick_s: while jobs wait it also decides at every multiple of this, not only when something happens.
         may_send_back: it stops guests, so its schedules contain lost attempts.
         has_own_lanes: it tells own jobs from guests, and own widths never exceed the quota.
     """
@@ -69,6 +79,11 @@ class PolicySpec:
     settings: type
     is_clairvoyant: bool = False
     uses_lives: bool = False
+    uses_demand: bool = False
+    takes_estimates: bool = False
+    lives: str = "learned"
+    retrain_days: float = 0.0
+    tick_s: float | None = None
     may_send_back: bool = False
     has_own_lanes: bool = False
 
@@ -85,7 +100,7 @@ def parse_settings(name: str, settings: type, given: Mapping[str, str]) -> Any:
         SettingError: for an unknown key, a value of the wrong type or one the settings refuse.
     """
     hints = get_type_hints(settings)
-    known = {field.name for field in fields(settings)}
+    known = {one.name for one in fields(settings)}
     unknown = sorted(set(given) - known)
     if unknown:
         offer = ", ".join(sorted(known)) or "nothing"
@@ -98,7 +113,7 @@ def parse_settings(name: str, settings: type, given: Mapping[str, str]) -> Any:
 
 def describe_settings(settings: type) -> dict[str, Any]:
     """Defaults of a settings class, for help texts and reports."""
-    return {field.name: None if field.default is MISSING else field.default for field in fields(settings)}
+    return {one.name: None if one.default is MISSING else one.default for one in fields(settings)}
 
 
 def _convert(kind: Any, text: str) -> Any:

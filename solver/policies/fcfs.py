@@ -15,18 +15,24 @@ class Fcfs:
 
     def __init__(self, context: PolicyContext, _settings: NoSettings) -> None:
         self._lanes = Lanes(context.quotas)
-        self.submitted = self._lanes.submitted
-        self.ended = self._lanes.ended
 
-    def started(self, job: Job, _now_s: float) -> None:
+    def submitted(self, job: Job, now_s: float) -> None:
+        """A job stands in its line."""
+        self._lanes.submitted(job)
+
+    def ended(self, job: Job, now_s: float) -> None:
+        """A job has ended or was cancelled."""
+        self._lanes.ended(job)
+
+    def started(self, job: Job, now_s: float) -> None:
         """A job runs."""
         self._lanes.started(job)
 
-    def sent_back(self, job: Job) -> None:
+    def sent_back(self, job: Job, now_s: float) -> None:
         """Never happens: there are no guests."""
         self._lanes.sent_back(job)
 
-    def decide(self, _now_s: float, _idle_gpus: int) -> Plan:
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Start what the lanes have reached."""
         self._lanes.advance()
         if not self._lanes.due:

@@ -30,35 +30,37 @@ class MaxMin:
         self._widths: list[int] = []
         self._version = dict.fromkeys(self._quotas, 0)
 
-    def submitted(self, job: Job) -> None:
+    def submitted(self, job: Job, now_s: float) -> None:
         """A job joins its pool's queue."""
         queue = self._queues[job.pool]
         queue[job.job_id] = job
         if len(queue) == 1:
             self._refresh(job.pool)
 
-    def started(self, job: Job, _now_s: float) -> None:
+    def started(self, job: Job, now_s: float) -> None:
         """A job runs; its GPUs count for its pool."""
         self._running.add(job.job_id)
         if self._proposed.pop(job.job_id, None) is None:
             self._queues[job.pool].pop(job.job_id, None)
             self._use(job.pool, job.num_gpus)
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
         if job.job_id in self._running:
             self._running.discard(job.job_id)
+            self._use(job.pool, -job.num_gpus)
+        elif self._proposed.pop(job.job_id, None) is not None:
             self._use(job.pool, -job.num_gpus)
         else:
             self._queues[job.pool].pop(job.job_id, None)
             self._refresh(job.pool)
 
-    def sent_back(self, job: Job) -> None:
+    def sent_back(self, job: Job, now_s: float) -> None:
         """A job was stopped: it is the first of its pool again."""
         self._running.discard(job.job_id)
         self._return(job)
 
-    def decide(self, _now_s: float, idle_gpus: int) -> Plan:
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Serve pools until no head fits."""
         for job in reversed(list(self._proposed.values())):
             self._return(job)

@@ -8,6 +8,7 @@ from domain.plans import NOTHING, Plan, Start
 from solver.lane import Lanes
 from solver.policies.base import PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
+from solver.policies.victims import fewest
 
 
 class Order(StrEnum):
@@ -62,7 +63,7 @@ class Reclaim:
         self._guest_since_s: dict[str, float] = {}
         self._proposed: dict[str, Job] = {}
 
-    def submitted(self, job: Job) -> None:
+    def submitted(self, job: Job, now_s: float) -> None:
         """A job has become eligible: it stands in its line, and may be lent to if it is requeueable."""
         self._lanes.submitted(job)
         self._offer(job)
@@ -75,14 +76,14 @@ class Reclaim:
         if job.job_id in self._lanes.guests:
             self._guest_since_s[job.job_id] = now_s
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
         self._pending.discard(job.job_id)
         self._proposed.pop(job.job_id, None)
         self._guest_since_s.pop(job.job_id, None)
         self._lanes.ended(job)
 
-    def sent_back(self, job: Job) -> None:
+    def sent_back(self, job: Job, now_s: float) -> None:
         """A guest waits again, at its place."""
         self._guest_since_s.pop(job.job_id, None)
         self._lanes.sent_back(job)
@@ -97,7 +98,8 @@ class Reclaim:
         for job in converted:
             self._guest_since_s.pop(job.job_id, None)
         due = self._lanes.due_in_order()
-        victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus, now_s)
+        missing_gpus = sum(job.num_gpus for job in due) - idle_gpus
+        victims = fewest(self._in_victim_order(now_s), missing_gpus) if missing_gpus > 0 else []
         idle_gpus += sum(victim.num_gpus for victim in victims)
         starts: list[Start] = []
         for job in due:
@@ -119,26 +121,9 @@ class Reclaim:
                 first = self._lives.quantile_s(job, 0.5)
             self._pending.add(job, (first, job.submit_s))
 
-    def _victims_for(self, missing_gpus: int, now_s: float) -> list[Job]:
-        """Guests that give up `missing_gpus`, or all there are.
-
-        None of them could be spared: what is left over is narrower than each of them.
-        """
-        chosen: list[Job] = []
-        spare = -missing_gpus
-        for job in self._in_victim_order(now_s) if spare < 0 else ():
-            chosen.append(job)
-            spare += job.num_gpus
-            if spare >= 0:
-                break
-        for job in list(chosen):
-            if job.num_gpus <= spare:
-                chosen.remove(job)
-                spare -= job.num_gpus
-        return chosen
-
     def _in_victim_order(self, now_s: float) -> list[Job]:
-        guests = list(self._lanes.guests.values())
+        share = self._settings.requeueable
+        guests = [job for job in self._lanes.guests.values() if job.is_requeueable(share)]
         if self._settings.victim is Victim.YOUNGEST:
             guests.reverse()
         elif self._settings.victim is Victim.LEAST_WORK:

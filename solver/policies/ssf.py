@@ -53,14 +53,14 @@ class ShortestServiceFirst:
         self._proposed: dict[str, Job] = {}
         self._changed: dict[str, None] = {}
 
-    def submitted(self, job: Job) -> None:
+    def submitted(self, job: Job, now_s: float) -> None:
         """A job joins the queue of its room."""
         room = self._room_of(job)
         service = self._lives.quantile_s(job, self._level) * job.num_gpus
         self._pending[room].add(job, (service, job.submit_s))
         self._changed[room] = None
 
-    def started(self, job: Job, _now_s: float) -> None:
+    def started(self, job: Job, now_s: float) -> None:
         """A job runs in its room."""
         room = self._room_of(job)
         self._pending[room].discard(job.job_id)
@@ -68,7 +68,7 @@ class ShortestServiceFirst:
         self._running.add(job.job_id)
         self._free[room] -= job.num_gpus
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
         room = self._room_of(job)
         if job.job_id in self._running:
@@ -78,15 +78,15 @@ class ShortestServiceFirst:
         self._proposed.pop(job.job_id, None)
         self._changed[room] = None
 
-    def sent_back(self, job: Job) -> None:
+    def sent_back(self, job: Job, now_s: float) -> None:
         """A job was stopped and waits again."""
-        self.ended(job)
-        self.submitted(job)
+        self.ended(job, now_s)
+        self.submitted(job, now_s)
 
-    def decide(self, _now_s: float, _idle_gpus: int) -> Plan:
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Fill the rooms in which something has changed."""
         for ignored in list(self._proposed.values()):
-            self.submitted(ignored)
+            self.submitted(ignored, now_s)
         self._proposed.clear()
         for room in self._changed:
             pending, free = self._pending[room], self._free[room]

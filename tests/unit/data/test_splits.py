@@ -40,9 +40,10 @@ def test_the_parts_of_a_split() -> None:
     assert parts.evaluated == {"j03", "j04"}
 
 
-def test_an_instant_job_at_the_cut_is_in_both_parts_as_it_both_ended_and_arrives() -> None:
+def test_an_instant_job_at_the_cut_is_replayed_and_not_learned_from() -> None:
     parts = split(frame_of([(10, 0)]), train_until_s=10, eval_from_s=10)
-    assert len(parts.train) == len(parts.replay) == len(parts.evaluated) == 1
+    assert len(parts.replay) == len(parts.evaluated) == 1
+    assert parts.train.empty
 
 
 @given(spans, st.integers(0, 100), st.integers(0, 20))

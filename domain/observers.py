@@ -1,0 +1,22 @@
+"""Who is told what happens, as it happens: forecasters that learn on the way."""
+
+from domain.jobs import Job
+
+
+class Observer:
+    """Told facts in the order of their instants. Each does nothing here; take what you need.
+
+    Nothing told at an instant lies after it, so an observer that keeps to what it was told is causal.
+    """
+
+    def submitted(self, job: Job, now_s: float) -> None:
+        """A job has become eligible."""
+
+    def started(self, job: Job, now_s: float) -> None:
+        """A job runs."""
+
+    def sent_back(self, job: Job, now_s: float) -> None:
+        """A guest was stopped by us and waits again."""
+
+    def ended(self, job: Job, now_s: float, duration_s: float) -> None:
+        """A job has ended after `duration_s` of running alone."""

@@ -1,0 +1,175 @@
+"""Lifetimes as discrete-time hazards: a whole distribution per job, learned with what still runs."""
+
+import math
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from operator import neg
+from typing import Final
+
+from domain.forecasts import LIFE_EDGES_S
+from domain.jobs import Job
+from domain.observers import Observer
+from models.hazard_features import FeatureHistory
+from models.hazard_lives import Life, expand, running_lives, sweep
+from models.hazard_model import HazardModel, train, untrained_survival
+
+LEAST_ENDED: Final = 500
+"""Ended lives below which nothing is trained: the running life tables speak by themselves."""
+
+MOST_LIVES: Final = 40_000
+"""Ended lives that are kept and trained on, the latest: bounds time and memory."""
+
+
+class HazardLifetimes(Observer):
+    """Survival curves from running life tables per key, corrected by gradient-boosted hazards.
+
+    A forecast is made when it is first asked for, from the job's features as of its submit, and kept until
+    the job ends or the model is trained anew. Causal as long as it is told facts when they happen. Ages are
+    by the clock: a job that shares its GPU is taken to have done all the work of its age.
+
+    Args:
+        seed: of the training.
+        retrain_every_s: the model is trained anew when it is asked at or after each multiple of this since
+            `fit`; None: trained once. The features go on following what ends in either case.
+        window_s: training looks back so far; None: at everything kept.
+        half_life_s: age at which what happened counts half in training; None: all counts the same.
+
+    Raises:
+        ValueError: if an interval is not positive.
+    """
+
+    is_clairvoyant: Final = False
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        retrain_every_s: float | None = None,
+        window_s: float | None = None,
+        half_life_s: float | None = None,
+    ) -> None:
+        for interval_s in (retrain_every_s, window_s, half_life_s):
+            if interval_s is not None and not interval_s > 0:
+                raise ValueError(f"an interval is {interval_s}, must be positive")
+        self._seed = seed
+        self._retrain_every_s = retrain_every_s
+        self._window_s = window_s
+        self._half_life_s = half_life_s
+        self._history = FeatureHistory()
+        self._lives: deque[Life] = deque(maxlen=MOST_LIVES)
+        self._model: HazardModel | None = None
+        self._forecasts: dict[str, tuple[float, ...]] = {}
+        self._now_s = -math.inf
+        self._retrain_at_s = math.inf
+        self._lives_from_s = -math.inf
+
+    def fit(
+        self, past: Sequence[tuple[Job, float]], censored: Sequence[tuple[Job, float]], now_s: float
+    ) -> None:
+        """Forget everything and learn from a record.
+
+        Args:
+            past: (job, duration_s) of jobs that had ended by `now_s`, in the order of ending; of a long
+                record the last `MOST_LIVES`.
+            censored: (job, age_s) of jobs that had not. They count up to that age; later only if `started`
+                or `ended` is told of them.
+            now_s: instant of training.
+        """
+        kept = past[-MOST_LIVES:]
+        self._now_s = now_s
+        self._history, lives = sweep(kept, censored, now_s)
+        self._model = None
+        self._lives = deque(lives, MOST_LIVES)
+        self._lives_from_s = lives[0].last_seen_s if len(kept) < len(past) else -math.inf
+        self._train()
+        if self._retrain_every_s is None:
+            self._lives.clear()
+        else:
+            self._retrain_at_s = now_s + self._retrain_every_s
+
+    def submitted(self, job: Job, now_s: float) -> None:
+        """A job has become eligible: its features are those of now."""
+        self._now_s = max(self._now_s, now_s)
+        self._history.submitted(job, now_s)
+
+    def started(self, job: Job, now_s: float) -> None:
+        """A job runs."""
+        self._now_s = max(self._now_s, now_s)
+        self._history.started(job, now_s)
+
+    def sent_back(self, job: Job, now_s: float) -> None:
+        """A guest was stopped by us: it has lived at least that long, and starts from zero."""
+        self._now_s = max(self._now_s, now_s)
+        self._history.stopped(job, now_s)
+
+    def ended(self, job: Job, now_s: float, duration_s: float) -> None:
+        """A job has ended after `duration_s` of running alone."""
+        self._now_s = max(self._now_s, now_s)
+        known = self._history.ended(job, now_s, duration_s)
+        self._forecasts.pop(job.job_id, None)
+        if self._retrain_every_s is not None:
+            if len(self._lives) == MOST_LIVES:
+                self._lives_from_s = self._lives[0].last_seen_s
+            self._lives.append(Life(job, known.features, duration_s, True, now_s))
+
+    def survival(self, job: Job) -> tuple[float, ...]:
+        """P(duration > edge) for each edge of `LIFE_EDGES_S`; in [0, 1], non-increasing."""
+        self._retrain_if_due()
+        forecast = self._forecasts.get(job.job_id)
+        if forecast is None:
+            features = self._history.submitted(job, max(self._now_s, job.submit_s)).features
+            model = self._model
+            curve = untrained_survival(features) if model is None else model.survival(features)
+            forecast = self._forecasts[job.job_id] = tuple(curve.tolist())
+        return forecast
+
+    def quantile_s(self, job: Job, level: float) -> float:
+        """Forecast of the job's `duration_s` at `level` in (0, 1), seconds.
+
+        ln S is linear in ln t between edges and in t up to the first one; beyond the last edge lives are not
+        told apart, and the last edge is said.
+
+        Raises:
+            ValueError: if the level leaves (0, 1).
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level is {level}, must lie in (0, 1)")
+        return quantile_of(self.survival(job), level)
+
+    def model_text(self) -> str:
+        """The trees as LightGBM writes them; empty while nothing is trained."""
+        return "" if self._model is None else self._model.text()
+
+    def _retrain_if_due(self) -> None:
+        if self._now_s >= self._retrain_at_s and self._retrain_every_s is not None:
+            self._train()
+            missed = (self._now_s - self._retrain_at_s) // self._retrain_every_s
+            self._retrain_at_s += (missed + 1.0) * self._retrain_every_s
+
+    def _train(self) -> None:
+        """Learn from the lives kept and from what runs; too few leave the model as it is."""
+        self._forecasts.clear()
+        if len(self._lives) < LEAST_ENDED:
+            return
+        since_s = self._lives_from_s
+        if self._window_s is not None:
+            since_s = max(since_s, self._now_s - self._window_s)
+        lives = [*self._lives, *running_lives(self._history, self._now_s)]
+        rows = expand(lives, self._now_s, since_s=since_s, half_life_s=self._half_life_s)
+        if len(rows.life):
+            self._model = train(lives, rows, seed=self._seed)
+
+
+def quantile_of(survival: Sequence[float], level: float) -> float:
+    """Time by which a share `level` of lives has ended, seconds; see `HazardLifetimes.quantile_s`."""
+    alive = 1.0 - level
+    place = bisect_left(survival, -alive, key=neg)
+    if place == len(survival):
+        return float(LIFE_EDGES_S[-1])
+    if place == 0:
+        return float(LIFE_EDGES_S[0] * math.log(alive) / math.log(survival[0]))
+    above, below = math.log(survival[place - 1]), math.log(survival[place])
+    share = (above - math.log(alive)) / (above - below)
+    before_s, after_s = LIFE_EDGES_S[place - 1], LIFE_EDGES_S[place]
+    return float(before_s * (after_s / before_s) ** share)

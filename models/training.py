@@ -1,0 +1,27 @@
+"""What predictors are trained on before a replay or a plan begins."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from domain.jobs import Job
+
+
+@dataclass(frozen=True)
+class Training:
+    """The past, as of an instant.
+
+    Attributes:
+        quotas: GPUs of each pool, in the order of the pools.
+        past: (job, duration_s) of jobs that had ended by `now_s`, in the order of ending.
+        censored: (job, age_s) of jobs that had been submitted but not ended by then.
+        now_s: the instant.
+        retrain_every_s: models are fitted anew at multiples of this after `now_s`; None: never.
+        seed: of everything that is drawn.
+    """
+
+    quotas: Mapping[str, int]
+    past: Sequence[tuple[Job, float]]
+    censored: Sequence[tuple[Job, float]]
+    now_s: float
+    retrain_every_s: float | None = None
+    seed: int = 0

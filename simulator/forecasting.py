@@ -1,0 +1,136 @@
+"""Which forecasts a policy is given in a replay: chosen by settings, trained on the past, told the rest."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from domain.errors import ClairvoyanceError, SettingError
+from domain.forecasts import LifetimeForecaster
+from domain.observers import Observer
+from models import DEMAND_MODELS, LIFETIME_MODELS, Training
+from simulator.truth import TrueDemand, TrueLives
+from simulator.workload import Workload
+from solver.demand import DemandForecaster, NoDemand
+from solver.policies.base import PolicySpec
+
+TRUE: Final = "true"
+AUTO: Final = "auto"
+COMMON_SETTINGS: Final = ("lives", "arrivals", "retrain_days")
+"""Settings of the forecasts; policies that ask for none of them do not have them."""
+
+_DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True)
+class ForecastChoice:
+    """What a policy is given.
+
+    Attributes:
+        lives: `true` or a name in `LIFETIME_MODELS`; None if the policy asks for none.
+        arrivals: `true` or a name in `DEMAND_MODELS`; None if the policy asks for none.
+        retrain_days: models are fitted anew every so many days of the replay; 0: once, before it.
+    """
+
+    lives: str | None
+    arrivals: str | None
+    retrain_days: float
+
+    def as_settings(self) -> dict[str, object]:
+        """Those that are in force, for a report."""
+        asked = {"lives": self.lives, "arrivals": self.arrivals}
+        found: dict[str, object] = {name: value for name, value in asked.items() if value is not None}
+        return found | ({"retrain_days": self.retrain_days} if found else {})
+
+
+@dataclass(frozen=True)
+class Forecasters:
+    """The forecasters themselves, and those of them that want to be told what happens."""
+
+    lives: LifetimeForecaster
+    demand: DemandForecaster
+    observers: tuple[Observer, ...]
+
+    def saw_truth(self) -> bool:
+        """Whether a clairvoyant one was asked."""
+        true_ones = (one for one in (self.lives, self.demand) if isinstance(one, TrueLives | TrueDemand))
+        return any(one.was_asked for one in true_ones)
+
+
+def choose(policy: str, spec: PolicySpec, given: Mapping[str, str], *, may_see_truth: bool) -> ForecastChoice:
+    """Read the common settings of a policy.
+
+    `auto` is the truth for clairvoyant policies, and for those that are defined by estimates given to them
+    where the truth may be seen; everywhere else it is what is learned.
+
+    Raises:
+        SettingError: if the policy does not ask for what is set, or a value is unknown.
+        ClairvoyanceError: if the truth is needed but not allowed, or refused by a clairvoyant policy.
+    """
+    lives = _one(policy, given, "lives", spec.uses_lives, tuple(LIFETIME_MODELS))
+    arrivals = _one(policy, given, "arrivals", spec.uses_demand, tuple(DEMAND_MODELS))
+    if lives == AUTO:
+        lives = TRUE if spec.is_clairvoyant or (spec.takes_estimates and may_see_truth) else spec.lives
+    if arrivals == AUTO:
+        arrivals = TRUE if spec.is_clairvoyant else "learned"
+    if TRUE in (lives, arrivals) and not may_see_truth:
+        raise ClairvoyanceError(f"policy {policy} needs the truth: allow it with --clairvoyant")
+    if spec.is_clairvoyant and ({lives, arrivals} - {TRUE, None}):
+        raise ClairvoyanceError(
+            f"policy {policy} is clairvoyant by definition: it takes nothing but the truth"
+        )
+    return ForecastChoice(lives, arrivals, _retrain_days(policy, spec, given))
+
+
+def build(choice: ForecastChoice, workload: Workload, seed: int) -> Forecasters:
+    """Make the forecasters and train them on what had happened before the replay."""
+    training = Training(
+        quotas=workload.cluster.quotas(),
+        past=workload.past,
+        censored=workload.unended,
+        now_s=workload.train_until_s,
+        retrain_every_s=choice.retrain_days * _DAY_S or None,
+        seed=seed,
+    )
+    pools = list(workload.cluster.quotas())
+    lives: LifetimeForecaster
+    demand: DemandForecaster
+    if choice.lives == TRUE:
+        lives = TrueLives(workload.outcomes)
+    else:
+        lives = LIFETIME_MODELS[choice.lives or "learned"](training)
+    if choice.arrivals == TRUE:
+        demand = TrueDemand(workload.jobs, workload.outcomes, pools)
+    elif choice.arrivals is None:
+        demand = NoDemand()
+    else:
+        demand = DEMAND_MODELS[choice.arrivals](training)
+    asked = [one for one, name in ((lives, choice.lives), (demand, choice.arrivals)) if name is not None]
+    return Forecasters(lives, demand, tuple(one for one in asked if isinstance(one, Observer)))
+
+
+def _one(
+    policy: str, given: Mapping[str, str], name: str, is_asked: bool, known: tuple[str, ...]
+) -> str | None:
+    value = given.get(name, AUTO)
+    if not is_asked:
+        if name in given:
+            raise SettingError(f"policy {policy} asks for no {name}: there is no setting {name!r}")
+        return None
+    choices = (AUTO, TRUE, *known)
+    if value not in choices:
+        raise SettingError(f"{name}={value} is unknown; there are: {', '.join(choices)}")
+    return value
+
+
+def _retrain_days(policy: str, spec: PolicySpec, given: Mapping[str, str]) -> float:
+    if "retrain_days" not in given:
+        return spec.retrain_days
+    if not (spec.uses_lives or spec.uses_demand):
+        raise SettingError(f"policy {policy} asks for no forecasts: there is no setting 'retrain_days'")
+    try:
+        days = float(given["retrain_days"])
+    except ValueError:
+        days = -1.0
+    if not 0.0 <= days <= 365.0:
+        raise SettingError(f"retrain_days is {given['retrain_days']!r}, must be a number in [0, 365]")
+    return days

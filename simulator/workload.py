@@ -1,0 +1,89 @@
+"""What a replay needs, cut out of a history in time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from data.history import History, to_jobs
+from data.splits import ended_before, split
+from domain.cluster import Cluster, Pool
+from domain.errors import SettingError
+from domain.jobs import Job, JobOutcome
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Who is submitted, what becomes of them, and what may be learned beforehand.
+
+    Attributes:
+        cluster: pools with their quotas.
+        jobs: to replay, by (submit, id).
+        outcomes: the truth of each of them.
+        past: (job, duration) of what had ended before the replay begins, in the order of ending.
+        unended: (job, age) of what had been submitted but not ended by then; censored, and never replayed.
+        train_until_s: instant at which the replay begins.
+        eval_from_s: jobs submitted from here on are measured.
+    """
+
+    cluster: Cluster
+    jobs: tuple[Job, ...]
+    outcomes: Mapping[str, JobOutcome]
+    past: tuple[tuple[Job, float], ...]
+    unended: tuple[tuple[Job, float], ...]
+    train_until_s: float
+    eval_from_s: float
+
+    def durations_s(self) -> dict[str, float]:
+        """True length of each replayed job."""
+        return {job_id: outcome.duration_s for job_id, outcome in self.outcomes.items()}
+
+
+def make_workload(
+    history: History,
+    quotas: Mapping[str, int],
+    *,
+    train_until_s: float,
+    eval_from_s: float,
+    earlier: History | None = None,
+) -> Workload:
+    """Cut a history in time.
+
+    Args:
+        history: jobs to replay (from `train_until_s` on) and to learn from (ended by then).
+        quotas: GPUs of each pool.
+        train_until_s: instant at which the replay begins, on an empty cluster.
+        eval_from_s: jobs submitted from here on are measured.
+        earlier: more jobs to learn from; those submitted later are left out, those that had not ended by
+            `train_until_s` count as not ended.
+
+    Raises:
+        SettingError: if the instants are in the wrong order or nothing is left to replay or measure.
+    """
+    parts = split(history.frame, train_until_s=train_until_s, eval_from_s=eval_from_s)
+    if not parts.evaluated:
+        raise SettingError(
+            f"no job is submitted at or after eval-from = {eval_from_s:g} s: nothing to measure"
+        )
+    past, unended = _before(history.frame, train_until_s)
+    if earlier is not None:
+        more_past, more_unended = _before(earlier.frame, train_until_s)
+        past, unended = sorted(past + more_past, key=_end_order), unended + more_unended
+    jobs, outcomes = to_jobs(parts.replay)
+    cluster = Cluster(tuple(Pool(name, quota) for name, quota in quotas.items()))
+    return Workload(cluster, tuple(jobs), outcomes, tuple(past), tuple(unended), train_until_s, eval_from_s)
+
+
+def _before(frame: pd.DataFrame, cut_s: float) -> tuple[list[tuple[Job, float]], list[tuple[Job, float]]]:
+    """What had ended by the cut, with durations, and what had been submitted only, with ages."""
+    submitted = frame[frame["submit_s"] < cut_s].reset_index(drop=True)
+    ended = ended_before(submitted, cut_s)
+    jobs, outcomes = to_jobs(ended)
+    past = sorted(((job, outcomes[job.job_id].duration_s) for job in jobs), key=_end_order)
+    open_jobs, _ = to_jobs(submitted[~submitted["job_id"].isin(ended["job_id"])])
+    return past, [(job, cut_s - job.submit_s) for job in open_jobs]
+
+
+def _end_order(lived: tuple[Job, float]) -> tuple[float, str]:
+    job, duration_s = lived
+    return (job.submit_s + duration_s, job.job_id)

@@ -1,0 +1,76 @@
+"""How many jobs lending may still slow: one budget for all risks taken."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from domain.jobs import Job
+from domain.measures import is_slowed
+from solver.shadow import Shadow
+
+_CREDIT_JOBS: Final = 1000
+"""Jobs granted in advance, so that lending can begin before there were any."""
+
+
+class SlowdownBudget:
+    """Grows with the jobs submitted, shrinks with those slowed and with what running guests may still slow.
+
+        budget = eps x (jobs submitted + 1,000) - jobs slowed - charges of guests that run
+
+    Decided by the early reference: a job that starts more than 60 s after its early reference start counts
+    as slowed until the exact reference says otherwise.
+
+    Args:
+        quotas: GPUs of each pool.
+        eps: share of jobs that may be slowed.
+    """
+
+    def __init__(self, quotas: Mapping[str, int], eps: float) -> None:
+        self._shadow = Shadow(quotas)
+        self._eps = eps
+        self._charges: dict[str, float] = {}
+        self._spent = 0.0
+        self._slowed = 0
+        self._suspects: dict[str, tuple[Job, float]] = {}
+        self._submitted = 0
+
+    def submitted(self, job: Job, now_s: float) -> None:
+        """A job has become eligible."""
+        self._shadow.submitted(job, now_s)
+        self._submitted += 1
+
+    def started(self, job: Job, now_s: float) -> None:
+        """A job runs."""
+        self._shadow.started(job, now_s)
+        reference_s = self._shadow.early_start_s(job)
+        if reference_s is not None and is_slowed(now_s - reference_s):
+            self._suspects[job.job_id] = (job, now_s)
+
+    def sent_back(self, job: Job, now_s: float) -> None:
+        """A guest was stopped by us."""
+        self._shadow.sent_back(job, now_s)
+        self._suspects.pop(job.job_id, None)
+        self._release(job)
+
+    def ended(self, job: Job, now_s: float) -> None:
+        """A job has ended: its charge is given back, what it did shows in who was slowed."""
+        self._shadow.ended(job, now_s)
+        self._release(job)
+
+    def charge(self, job: Job, jobs_slowed: float) -> None:
+        """A guest starts that is expected to slow so many jobs."""
+        self._charges[job.job_id] = jobs_slowed
+        self._spent += jobs_slowed
+
+    def left(self, now_s: float) -> float:
+        """Jobs that may still be slowed; negative when more has been spent than there is."""
+        self._shadow.advance(now_s)
+        for job, start_s in list(self._suspects.values()):
+            reference_s = self._shadow.exact_start_s(job)
+            if reference_s is not None:
+                del self._suspects[job.job_id]
+                self._slowed += is_slowed(start_s - reference_s)
+        granted = self._eps * (self._submitted + _CREDIT_JOBS)
+        return granted - self._slowed - len(self._suspects) - self._spent
+
+    def _release(self, job: Job) -> None:
+        self._spent -= self._charges.pop(job.job_id, 0.0)

@@ -1,0 +1,59 @@
+"""What policies may ask about arrivals."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class DemandForecaster(Protocol):
+    """Says what pools will ask for, from nothing but what it has been told by the instant it is asked.
+
+    The clairvoyant one reads the truth: the policies it serves are starred.
+    """
+
+    @property
+    def is_clairvoyant(self) -> bool:
+        """Whether it reads the truth."""
+        ...
+
+    def new_load_gpus(self, window_s: float, now_s: float) -> Mapping[str, float]:
+        """GPUs that jobs arriving in (now, now + window] will ask for, by pool: SIA's TotalNewLoad.
+
+        0 where no arrival is expected, a high estimate otherwise (papers: SIA, section 4).
+        """
+        ...
+
+    def peaks(self, now_s: float) -> NDArray[np.float64]:
+        """Scenarios of the GPUs held by jobs that arrive after `now_s`, if each started at once.
+
+        Returns:
+            Array (scenarios, pools, cells of `domain.timegrid.default_grid()`): the peak in the first
+            `LOOK_S` of each cell.
+            What belongs to one scenario belongs together, so that correlation between pools is kept.
+        """
+        ...
+
+    def arrivals(self, now_s: float) -> NDArray[np.float64]:
+        """Scenarios of the number of jobs that arrive in each cell; same shape and order as `peaks`."""
+        ...
+
+
+class NoDemand:
+    """The forecaster of somebody who knows nothing: no arrival is ever expected."""
+
+    is_clairvoyant: Final = False
+
+    def new_load_gpus(self, window_s: float, now_s: float) -> Mapping[str, float]:  # noqa: ARG002
+        """0 for every pool."""
+        return defaultdict(float)
+
+    def peaks(self, now_s: float) -> NDArray[np.float64]:  # noqa: ARG002
+        """One scenario in which nothing arrives; broadcasts over pools and cells."""
+        return np.zeros((1, 1, 1))
+
+    def arrivals(self, now_s: float) -> NDArray[np.float64]:  # noqa: ARG002
+        """One scenario in which nothing arrives; broadcasts over pools and cells."""
+        return np.zeros((1, 1, 1))

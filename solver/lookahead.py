@@ -1,0 +1,158 @@
+"""Need ahead against GPUs there are, cell by cell and scenario by scenario: the risk of lending.
+
+For each cell of the grid and each scenario, with own width o, guests' width g, waiting width b and the peak a
+of those still to arrive, pool by pool,
+
+    need = o + g + min(b, quota - o) + min(a, quota - o - b - g)
+
+(each bracket at least 0). Guests count where they are until they end. Jobs that wait are taken to stand
+before the guests in line, those to come behind them, so conversions are not counted twice. Widths o, g and b
+are means of what is still alive when the cell begins, given its age; their spread is integrated as a normal
+one over the sum, because what matters is the quantile of the sum and not the sum of quantiles. A shortage is
+need > capacity.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+FloatArray = NDArray[np.float64]
+
+_ROUNDING_SD_GPUS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is known of the time ahead, at the beginning of each cell.
+
+    Attributes:
+        own, guest, requeueable: (pools, cells) mean width alive of own jobs, of guests that must run to their
+            end, and of guests that can be sent back.
+        backlog: (pools, cells) the same of jobs that wait, if they started now.
+        variance: (cells,) of own and guest width together.
+        peaks: (scenarios, pools, cells) width held by jobs still to arrive, its peak in the first
+            `domain.timegrid.LOOK_S` of the cell, which stands for the rest of it.
+        arrivals: (scenarios, pools, cells) their number.
+        quota_gpus: (pools,).
+    """
+
+    own: FloatArray
+    guest: FloatArray
+    requeueable: FloatArray
+    backlog: FloatArray
+    variance: FloatArray
+    peaks: FloatArray
+    arrivals: FloatArray
+    quota_gpus: FloatArray
+
+
+class Trial(NamedTuple):
+    """One more guest, tried.
+
+    Attributes:
+        charge: jobs it is expected to slow.
+        pool: rank of its pool.
+        guest, backlog: (cells,) of its pool with it.
+        need: (scenarios, cells) with it.
+        variance, risk: (cells,) with it.
+    """
+
+    charge: float
+    pool: int
+    guest: FloatArray
+    backlog: FloatArray
+    need: FloatArray
+    variance: FloatArray
+    risk: FloatArray
+
+
+class LookAhead:
+    """The time ahead at one instant, to which guests are added one by one.
+
+    Args:
+        ahead: what is known.
+        capacity_gpus: GPUs of the cluster.
+    """
+
+    def __init__(self, ahead: Ahead, capacity_gpus: int) -> None:
+        self._ahead = ahead
+        self._capacity_gpus = capacity_gpus
+        self._quota = ahead.quota_gpus
+        self._guest = ahead.guest.copy()
+        # a guest that can be sent back is, to a lane, a job that waits
+        self._backlog = ahead.backlog + ahead.requeueable
+        self._variance = ahead.variance
+        self._need = np.zeros((ahead.peaks.shape[0], ahead.own.shape[1]))
+        for pool in range(self._quota.size):
+            self._need += self._pool_need(pool, self._guest[pool], self._backlog[pool])
+        self._risk = self._shortage(self._need, self._variance)
+        self._hit = ahead.arrivals.sum(axis=1).mean(axis=0)
+        self._held: FloatArray | None = None
+
+    @property
+    def risk(self) -> FloatArray:
+        """(cells,) probability of a shortage in each cell, with the guests added so far."""
+        return self._risk
+
+    def try_guest(self, pool: int, width: int, fresh: FloatArray) -> Trial:
+        """Add a guest that must run to its end, tentatively.
+
+        Args:
+            pool: rank of its pool.
+            width: its GPUs.
+            fresh: (cells,) probability that it still runs when the cell begins, if it starts now.
+        """
+        alive = width * fresh
+        guest, backlog = self._guest[pool] + alive, self._backlog[pool] - alive
+        before = self._pool_need(pool, self._guest[pool], self._backlog[pool])
+        need = self._need + (self._pool_need(pool, guest, backlog) - before)
+        variance = self._variance + width * alive * (1.0 - fresh)
+        risk = self._shortage(need, variance)
+        charge = float(np.maximum(risk - self._risk, 0.0) @ self._hit)
+        return Trial(charge, pool, guest, backlog, need, variance, risk)
+
+    def add(self, trial: Trial) -> None:
+        """The guest that was tried last starts."""
+        if self._held is not None:
+            self._held = self._held + (trial.need - self._need)
+        self._guest[trial.pool], self._backlog[trial.pool] = trial.guest, trial.backlog
+        self._need, self._variance, self._risk = trial.need, trial.variance, trial.risk
+
+    def chance_sent_back(self, width: int, fresh: FloatArray) -> float:
+        """Chance that a guest that can be sent back will be, before it ends.
+
+        It is the youngest, so the first to go: when need, all other guests included, exceeds what there is.
+        """
+        spread = np.sqrt(self._variance + _ROUNDING_SD_GPUS**2)
+        short = ndtr((self._need_with_held() + width * fresh - self._capacity_gpus) / spread).mean(axis=0)
+        return float((short * fresh).max())
+
+    def add_requeueable(self, width: int, fresh: FloatArray) -> None:
+        """A guest that can be sent back starts."""
+        self._held = self._need_with_held() + width * fresh
+
+    def _need_with_held(self) -> FloatArray:
+        """(scenarios, cells) need if the guests that can be sent back were let run to their end."""
+        if self._held is None:
+            held = self._ahead.requeueable
+            self._held = np.zeros_like(self._need)
+            for pool in range(self._quota.size):
+                self._held += self._pool_need(
+                    pool, self._guest[pool] + held[pool], self._backlog[pool] - held[pool]
+                )
+        return self._held
+
+    def _pool_need(self, pool: int, guest: FloatArray, backlog: FloatArray) -> FloatArray:
+        own = self._ahead.own[pool]
+        room = np.maximum(self._quota[pool] - own, 0.0)
+        left = np.maximum(room - backlog - guest, 0.0)
+        peaks = self._ahead.peaks
+        arriving = np.minimum(peaks[:, min(pool, peaks.shape[1] - 1)], left)
+        return np.asarray(own + guest + np.minimum(backlog, room) + arriving)
+
+    def _shortage(self, need: FloatArray, variance: FloatArray) -> FloatArray:
+        spread = np.sqrt(variance + _ROUNDING_SD_GPUS**2)
+        return np.asarray(ndtr((need - self._capacity_gpus) / spread).mean(axis=0))
