@@ -4,8 +4,8 @@ python -m benchmarks.demand_scores --jobs JOBS.csv --pools POOLS.csv \\
     --train-until 1036800 --valid-until 1641600
 
 No job submitted later is looked at, and every job is told as if it had started on arrival. Three tables:
-1. WillJobsArrive over (pool, instant) cells on a raster of 5 min, and how often the forecast load covered
-   the load that came (both capped by the quota);
+1. WillJobsArrive over (pool, instant) cells on a raster of 5 min, and where jobs did arrive, how often the
+   forecast load covered theirs (both capped by the quota);
 2. the same for each pool: recall, mean GPUs forecast for mean GPUs that came;
 3. for each cell of the time grid, hourly: how often the sum over pools of min(quota, peak) stayed at or below
    its quantile over the scenarios, and the longest run of hours in which it did not.
@@ -127,7 +127,8 @@ def print_windows(rows: pd.DataFrame) -> None:
             hits = (own[said] & own["came"]).sum()
             precision, recall = hits / own[said].sum(), hits / own["came"].sum()
             of_pools = own[own["came"]].groupby("pool")[said].mean().mean()
-            covered = (own["load"] <= own["forecast"]).mean() if said == "will" else np.nan
+            is_covered = own.loc[own["came"], "load"] <= own.loc[own["came"], "forecast"]
+            covered = is_covered.mean() if said == "will" else np.nan
             score = 2 * precision * recall / (precision + recall)
             shares = (own["came"].mean(), own[said].mean(), precision, recall, score, of_pools, covered)
             cells = " | ".join(f"{share:.2f}" for share in shares).replace("nan", "")

@@ -1,6 +1,7 @@
 """Predictors. Each is one file and one line in a registry here."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from domain.forecasts import LifetimeForecaster
@@ -35,8 +36,13 @@ def _hazard(training: Training) -> HazardLifetimes:
     return model
 
 
-def _pool_demand(training: Training) -> PoolDemand:
-    model = PoolDemand(training.quotas, seed=training.seed, retrain_every_s=training.retrain_every_s)
+def _pool_demand(training: Training, *, count_quiet: bool) -> PoolDemand:
+    model = PoolDemand(
+        training.quotas,
+        seed=training.seed,
+        retrain_every_s=training.retrain_every_s,
+        count_quiet=count_quiet,
+    )
     model.fit(training.past, training.censored, training.now_s)
     return model
 
@@ -48,5 +54,6 @@ LIFETIME_MODELS: Final[dict[str, Callable[[Training], LifetimeForecaster]]] = {
 }
 
 DEMAND_MODELS: Final[dict[str, Callable[[Training], PoolDemand]]] = {
-    "learned": _pool_demand,
+    "learned": partial(_pool_demand, count_quiet=True),
+    "cautious": partial(_pool_demand, count_quiet=False),
 }

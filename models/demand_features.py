@@ -26,7 +26,7 @@ LEARN_SPAN_S: Final = 21 * 86_400.0
 SUBMITTED, STARTED, ENDED = range(3)
 """Kinds of facts, in the order in which they befall a job."""
 
-LOAD_WINDOWS: Final = 6
+LOAD_WINDOWS: Final = 3
 """Windows that the sliding maximum of the load looks back on."""
 
 _TICK_S: Final = 300.0
@@ -157,8 +157,8 @@ class PoolFacts:
     def load_estimate(self, window_s: float, now_s: float, *, count_quiet: bool = False) -> int:
         """SIA's NewLoadEstimate: sliding maximum of the GPUs asked for within a window of `window_s`.
 
-        The maximum is taken over the last six windows of the clock in which something arrived; with
-        `count_quiet` over the last six, which is SIA's rule and 0 for a pool that was quiet so long. The
+        The maximum is taken over the last three windows of the clock in which something arrived; with
+        `count_quiet` over the last three, which is SIA's rule and 0 for a pool that was quiet so long. The
         estimate is only used where arrivals are forecast, and a zero would then contradict the forecast.
         """
         return self._loads[window_s].largest(now_s, count_quiet=count_quiet)

@@ -130,16 +130,16 @@ def test_running_jobs_of_which_nothing_is_told_again_leave_when_expected():
     assert named(facts, 3600.0, 1700.0)["expected_to_finish_within_k"] == 1
 
 
-def test_load_estimate_is_the_largest_sliding_window_of_the_last_six_busy_ones():
+def test_load_estimate_is_the_largest_sliding_window_of_the_last_three_busy_ones():
     facts = PoolFacts(8, 0.0)
     assert facts.load_estimate(300.0, 0.0) == 0
     facts.arrived(3, 290.0)
     facts.arrived(4, 310.0)  # within 300 s of the other, though in the next window of the clock
     assert facts.load_estimate(300.0, 320.0) == 7
     assert facts.load_estimate(300.0, 1e6) == 7
-    assert facts.load_estimate(300.0, 2099.0, count_quiet=True) == 7
-    assert facts.load_estimate(300.0, 2100.0, count_quiet=True) == 0
-    for k in range(5):
+    assert facts.load_estimate(300.0, 1199.0, count_quiet=True) == 7
+    assert facts.load_estimate(300.0, 1200.0, count_quiet=True) == 0
+    for k in range(2):
         facts.arrived(1, 10_000.0 + 1000 * k)
     assert facts.load_estimate(300.0, 15_000.0) == 7
     facts.arrived(2, 16_000.0)
