@@ -46,6 +46,7 @@ check: $(DEV)  ## format, lint, complexity, types, import direction
 
 bench: $(DEV)  ## speed and memory, as tables
 	$(BIN)/python -m benchmarks.engine_speed
+	$(BIN)/python -m benchmarks.replay_speed
 
 lock:  ## write the lock files anew (needs uv)
 	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes \

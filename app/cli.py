@@ -173,7 +173,7 @@ def demo(
     inputs = load(source)
     tell_inputs(inputs, as_json=as_json)
     title = f"a generated cluster: {inputs.workload.cluster.capacity_gpus} GPUs, {days:g} days, seed {seed}"
-    choices = _choices("fcfs,backfill,maxmin,reclaim,reclaim:order=shortest")
+    choices = _choices("fcfs,backfill,maxmin,sia,anticipatory")
     rows = _run_and_write(inputs, choices, out, title, seed=seed, may_see_truth=False, is_silent=as_json)
     _finish_comparison(rows, out, title, picture, as_json=as_json)
 

@@ -89,7 +89,8 @@ class LookAhead:
         for pool in range(self._quota.size):
             self._need += self._pool_need(pool, self._guest[pool], self._backlog[pool])
         self._risk = self._shortage(self._need, self._variance)
-        self._hit = ahead.arrivals.sum(axis=1).mean(axis=0)
+        hit = ahead.arrivals.sum(axis=1).mean(axis=0)
+        self._hit = np.broadcast_to(hit, self._risk.shape)
         self._held: FloatArray | None = None
 
     @property

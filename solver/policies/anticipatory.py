@@ -31,7 +31,7 @@ class AnticipatorySettings:
     """Settings of `anticipatory`.
 
     Attributes:
-        eps: share of jobs that may be slowed.
+        eps: share of jobs that may be slowed; 0 lends to nobody who must run to its end.
         requeueable: share R of jobs that may be sent back and start again from zero.
         finish: a requeueable job is lent to if its chance of being sent back is at most this.
     """
@@ -175,7 +175,7 @@ class Anticipatory:
             ahead.add_requeueable(job.num_gpus, fresh)
             return 0.0
         trial = ahead.try_guest(self._rank[job.pool], job.num_gpus, fresh)
-        if trial.charge > allowed:
+        if self._settings.eps == 0.0 or trial.charge > allowed:
             return None
         ahead.add(trial)
         return trial.charge

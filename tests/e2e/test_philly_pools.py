@@ -12,8 +12,8 @@ from data.readers.benchmark_csv import read_pools
 from data.schedule_csv import write_schedule
 from domain.jobs import submit_order
 from simulator.replay import replay
-from simulator.workload import Workload, make_workload
 from simulator.report import Lived, against, reference_of
+from simulator.workload import Workload, make_workload
 from solver.check import fcfs_starts
 
 pytestmark = needs_bench_data

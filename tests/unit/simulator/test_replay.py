@@ -89,6 +89,13 @@ def test_true_lives_without_permission_are_refused():
         replay(workload(*QUEUE), "ssf", {"lives": "true"})
 
 
+def test_true_arrivals_without_permission_are_refused():
+    with pytest.raises(ClairvoyanceError, match="sia needs the truth: allow it with --clairvoyant"):
+        replay(workload(*QUEUE), "sia", {"arrivals": "true"})
+    outcome = replay(workload(*QUEUE), "sia", {"arrivals": "true"}, may_see_truth=True)
+    assert outcome.settings["arrivals"] == "true"
+
+
 def test_a_clairvoyant_policy_needs_permission():
     with pytest.raises(ClairvoyanceError, match="--clairvoyant"):
         replay(workload(*QUEUE), "gssf", {})

@@ -1,0 +1,58 @@
+"""The budget of jobs that may be slowed."""
+
+import pytest
+from support import job
+
+from solver.budget import SlowdownBudget
+
+
+def test_every_job_submitted_grants_eps():
+    budget = SlowdownBudget({"a": 1}, 0.01)
+    assert budget.left(0.0) == pytest.approx(10.0)
+    for k in range(100):
+        budget.submitted(job(f"j{k}"), 0.0)
+    assert budget.left(0.0) == pytest.approx(11.0)
+
+
+def test_a_charge_is_held_while_the_guest_runs():
+    budget = SlowdownBudget({"a": 1}, 0.01)
+    one = job("one")
+    budget.submitted(one, 0.0)
+    budget.charge(one, 3.0)
+    budget.started(one, 0.0)
+    assert budget.left(0.0) == pytest.approx(7.01)
+    budget.ended(one, 5.0)
+    assert budget.left(5.0) == pytest.approx(10.01)
+    two = job("two")
+    budget.submitted(two, 6.0)
+    budget.charge(two, 3.0)
+    budget.started(two, 6.0)
+    budget.sent_back(two, 7.0)
+    assert budget.left(7.0) == pytest.approx(10.02)
+
+
+def test_a_job_is_slowed_by_more_than_a_minute_and_stays_so():
+    budget = SlowdownBudget({"a": 1}, 0.01)
+    late, in_time = job("late"), job("zin-time")
+    budget.submitted(late, 0.0)
+    budget.submitted(in_time, 0.0)
+    budget.started(late, 61.0)
+    assert budget.left(61.0) == pytest.approx(10.02 - 1)
+    budget.ended(late, 100.0)
+    budget.started(in_time, 100.0)
+    budget.ended(in_time, 110.0)
+    assert budget.left(200.0) == pytest.approx(10.02 - 2), "39 s of reference for the first, so 61 s late too"
+
+
+def test_a_suspect_is_cleared_when_the_exact_reference_says_so():
+    """`behind` starts 62 s late, so the early reference takes it to end at once and expects `next` at 0 s;
+    in truth `behind` runs for 50 s, and `next` is only 13 s late."""
+    budget = SlowdownBudget({"a": 1}, 0.01)
+    behind, following = job("behind"), job("next")
+    budget.submitted(behind, 0.0)
+    budget.submitted(following, 0.0)
+    budget.started(behind, 62.0)
+    budget.started(following, 63.0)
+    assert budget.left(63.0) == pytest.approx(10.02 - 2)
+    budget.ended(behind, 112.0)
+    assert budget.left(113.0) == pytest.approx(10.02 - 1)
