@@ -40,10 +40,8 @@ def measure(policy: str, jobs: Path | None, pools: Path | None, train_until_s: f
     done = replay(workload, policy, {})
     taken_s = time.perf_counter() - begun_s
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rate = done.schedule.events / taken_s
-    print(
-        f"{policy:13} {len(workload.jobs):>7} jobs {taken_s:7.1f} s {rate:>9,.0f} events/s {peak_mib:5.0f} MiB"
-    )
+    rate = round(done.schedule.events / taken_s)
+    print(f"{policy:13} {len(workload.jobs):>7} jobs {taken_s:7.1f} s {rate:>8} events/s {peak_mib:5.0f} MiB")
 
 
 def main() -> None:

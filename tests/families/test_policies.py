@@ -156,7 +156,9 @@ def test_no_policy_depends_on_how_texts_are_hashed():
         paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")])
         environment = {**os.environ, "PYTHONHASHSEED": salt, "PYTHONPATH": paths}
         command = [sys.executable, "-c", IN_A_PROCESS_OF_ITS_OWN]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=120
+        )
         return done.stdout
 
     assert printed("1") == printed("2")
