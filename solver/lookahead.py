@@ -8,10 +8,13 @@ of those still to arrive, pool by pool,
 (each bracket at least 0). Guests count where they are until they end. Jobs that wait are taken to stand
 before the guests in line, those to come behind them, so conversions are not counted twice. Widths o, g and b
 are means of what is still alive when the cell begins, given its age; their spread is integrated as a normal
-one over the sum, because what matters is the quantile of the sum and not the sum of quantiles. A shortage is
-need > capacity.
+one over the sum, because what matters is the quantile of the sum and not the sum of quantiles. What
+is missing is max(0, need - capacity). Of the jobs that arrive in a cell, all GPUs serve all, so those that are
+missing fail to serve their share: the jobs slowed are taken to be arrivals x missing / capacity.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -22,6 +25,7 @@ from scipy.special import ndtr
 FloatArray = NDArray[np.float64]
 
 _ROUNDING_SD_GPUS: Final = 0.5
+_DENSITY_AT_0: Final = 1.0 / math.sqrt(2.0 * math.pi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Ahead:
             end, and of guests that can be sent back.
         backlog: (pools, cells) the same of jobs that wait, if they started now.
         variance: (cells,) of own and guest width together.
+        cohort_sd: (cells,) of each cohort among them, the sum of its jobs' standard deviations.
+        kinship: correlation of lives inside a cohort (`solver.lives.LifeBook`).
         peaks: (scenarios, pools, cells) width held by jobs still to arrive, its peak in the first
             `domain.timegrid.LOOK_S` of the cell, which stands for the rest of it.
         arrivals: (scenarios, pools, cells) their number.
@@ -44,6 +50,8 @@ class Ahead:
     requeueable: FloatArray
     backlog: FloatArray
     variance: FloatArray
+    cohort_sd: Mapping[int, FloatArray]
+    kinship: float
     peaks: FloatArray
     arrivals: FloatArray
     quota_gpus: FloatArray
@@ -57,7 +65,8 @@ class Trial(NamedTuple):
         pool: rank of its pool.
         guest, backlog: (cells,) of its pool with it.
         need: (scenarios, cells) with it.
-        variance, risk: (cells,) with it.
+        variance, missing: (cells,) with it.
+        cohort, cohort_sd: its cohort, and (cells,) the sum of standard deviations there with it.
     """
 
     charge: float
@@ -66,7 +75,9 @@ class Trial(NamedTuple):
     backlog: FloatArray
     need: FloatArray
     variance: FloatArray
-    risk: FloatArray
+    missing: FloatArray
+    cohort: int
+    cohort_sd: FloatArray
 
 
 class LookAhead:
@@ -85,42 +96,47 @@ class LookAhead:
         # a guest that can be sent back is, to a lane, a job that waits
         self._backlog = ahead.backlog + ahead.requeueable
         self._variance = ahead.variance
+        self._cohort_sd = dict(ahead.cohort_sd)
         self._need = np.zeros((ahead.peaks.shape[0], ahead.own.shape[1]))
         for pool in range(self._quota.size):
             self._need += self._pool_need(pool, self._guest[pool], self._backlog[pool])
-        self._risk = self._shortage(self._need, self._variance)
-        hit = ahead.arrivals.sum(axis=1).mean(axis=0)
-        self._hit = np.broadcast_to(hit, self._risk.shape)
+        self._missing = self._shortfall(self._need, self._variance)
+        hit = ahead.arrivals.sum(axis=1).mean(axis=0) / capacity_gpus
+        self._hit = np.broadcast_to(hit, self._missing.shape)
         self._held: FloatArray | None = None
 
     @property
-    def risk(self) -> FloatArray:
-        """(cells,) probability of a shortage in each cell, with the guests added so far."""
-        return self._risk
+    def missing(self) -> FloatArray:
+        """(cells,) GPUs expected to be missing in each cell, with the guests added so far."""
+        return self._missing
 
-    def try_guest(self, pool: int, width: int, fresh: FloatArray) -> Trial:
+    def try_guest(self, pool: int, width: int, fresh: FloatArray, cohort: int) -> Trial:
         """Add a guest that must run to its end, tentatively.
 
         Args:
             pool: rank of its pool.
             width: its GPUs.
             fresh: (cells,) probability that it still runs when the cell begins, if it starts now.
+            cohort: its burst, whose jobs live alike.
         """
         alive = width * fresh
+        spread = width * np.sqrt(fresh * (1.0 - fresh))
+        kin = self._cohort_sd.get(cohort, 0.0)
         guest, backlog = self._guest[pool] + alive, self._backlog[pool] - alive
         before = self._pool_need(pool, self._guest[pool], self._backlog[pool])
         need = self._need + (self._pool_need(pool, guest, backlog) - before)
-        variance = self._variance + width * alive * (1.0 - fresh)
-        risk = self._shortage(need, variance)
-        charge = float(np.maximum(risk - self._risk, 0.0) @ self._hit)
-        return Trial(charge, pool, guest, backlog, need, variance, risk)
+        variance = self._variance + spread * (spread + 2.0 * self._ahead.kinship * kin)
+        missing = self._shortfall(need, variance)
+        charge = float(np.maximum(missing - self._missing, 0.0) @ self._hit)
+        return Trial(charge, pool, guest, backlog, need, variance, missing, cohort, kin + spread)
 
     def add(self, trial: Trial) -> None:
         """The guest that was tried last starts."""
         if self._held is not None:
             self._held = self._held + (trial.need - self._need)
         self._guest[trial.pool], self._backlog[trial.pool] = trial.guest, trial.backlog
-        self._need, self._variance, self._risk = trial.need, trial.variance, trial.risk
+        self._need, self._variance, self._missing = trial.need, trial.variance, trial.missing
+        self._cohort_sd[trial.cohort] = trial.cohort_sd
 
     def chance_sent_back(self, width: int, fresh: FloatArray) -> float:
         """Chance that a guest that can be sent back will be, before it ends.
@@ -154,6 +170,9 @@ class LookAhead:
         arriving = np.minimum(peaks[:, min(pool, peaks.shape[1] - 1)], left)
         return np.asarray(own + guest + np.minimum(backlog, room) + arriving)
 
-    def _shortage(self, need: FloatArray, variance: FloatArray) -> FloatArray:
+    def _shortfall(self, need: FloatArray, variance: FloatArray) -> FloatArray:
+        """(cells,) expected GPUs missing: E max(0, X) of a normal X is sd x phi(z) + mean x Phi(z)."""
         spread = np.sqrt(variance + _ROUNDING_SD_GPUS**2)
-        return np.asarray(ndtr((need - self._capacity_gpus) / spread).mean(axis=0))
+        z = (need - self._capacity_gpus) / spread
+        density = np.exp(-0.5 * z * z) * _DENSITY_AT_0
+        return np.asarray((spread * (density + z * ndtr(z))).mean(axis=0))

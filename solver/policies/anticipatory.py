@@ -11,7 +11,7 @@ from domain.plans import NOTHING, Hold, Plan, Start
 from domain.timegrid import default_grid
 from solver.budget import SlowdownBudget
 from solver.lane import Lanes
-from solver.lives import LifeBook, survival_at
+from solver.lives import Cohorts, Entry, LifeBook, survival_at
 from solver.lookahead import Ahead, LookAhead
 from solver.policies.base import PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
@@ -19,7 +19,7 @@ from solver.policies.victims import fewest
 
 FloatArray = NDArray[np.float64]
 
-_OWN, _GUEST, _REQUEUEABLE = range(3)
+_GUEST, _OWN, _REQUEUEABLE = range(3)
 _REFUSALS: Final = 6
 """Candidates refused in a row before a decision stops looking: the next ones live longer still."""
 _OVERDRAWN: Final = 0.1
@@ -33,15 +33,19 @@ class AnticipatorySettings:
     Attributes:
         eps: share of jobs that may be slowed; 0 lends to nobody who must run to its end.
         requeueable: share R of jobs that may be sent back and start again from zero.
+        share: part of what is left of the budget that one early start may use besides.
         finish: a requeueable job is lent to if its chance of being sent back is at most this.
+        kinship: correlation of the lives of jobs that are submitted in one burst.
     """
 
     eps: float = 0.001
     requeueable: float = 0.0
+    share: float = 0.001
     finish: float = 0.3
+    kinship: float = 0.3
 
     def __post_init__(self) -> None:
-        for name in ("eps", "requeueable", "finish"):
+        for name in ("eps", "requeueable", "share", "finish", "kinship"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
 
@@ -71,9 +75,11 @@ class Anticipatory:
         self._begins_s = np.array(default_grid().edges_s[:-1])
         self._lanes = Lanes(context.quotas)
         self._budget = SlowdownBudget(context.quotas, settings.eps)
-        self._book = LifeBook(3 * len(self._rank), self._begins_s)
+        pools = len(self._rank)
+        self._book = LifeBook(3 * pools, pools, settings.kinship, self._begins_s)
+        self._cohorts = Cohorts()
         self._backlog = np.zeros((len(self._rank), self._begins_s.size))
-        self._curves: dict[str, FloatArray] = {}
+        self._entries: dict[str, Entry] = {}
         self._fresh: dict[str, FloatArray] = {}
         self._keys: dict[str, tuple[float, float]] = {}
         self._pending: PendingByWidth[tuple[float, float]] = PendingByWidth()
@@ -84,7 +90,7 @@ class Anticipatory:
         self._lanes.submitted(job)
         self._budget.submitted(job, now_s)
         curve = np.asarray(self._lives.survival(job))
-        self._curves[job.job_id] = curve
+        self._entries[job.job_id] = Entry(job.job_id, job.num_gpus, curve, self._cohorts.of(job))
         self._fresh[job.job_id] = survival_at(curve[None, :], self._begins_s[None, :])[0]
         self._keys[job.job_id] = (self._lives.quantile_s(job, 0.5), job.submit_s)
         self._join_queue(job)
@@ -99,7 +105,7 @@ class Anticipatory:
         if job.job_id in self._lanes.guests:
             kind = _REQUEUEABLE if self._may_send_back(job) else _GUEST
             self._budget.charge(job, charge)
-        self._book.add(job.job_id, job.num_gpus, self._curves[job.job_id], now_s, self._group(job, kind))
+        self._book.add(self._entries[job.job_id], now_s, self._group(job, kind))
 
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
@@ -110,7 +116,7 @@ class Anticipatory:
         self._proposed.pop(job.job_id, None)
         self._lanes.ended(job)
         self._budget.ended(job, now_s)
-        for known in (self._curves, self._fresh, self._keys):
+        for known in (self._entries, self._fresh, self._keys):
             known.pop(job.job_id, None)
 
     def sent_back(self, job: Job, now_s: float) -> None:
@@ -151,7 +157,10 @@ class Anticipatory:
         if job is None:
             return []
         ahead = self._look_ahead(now_s)
-        allowed = self._settings.eps * (1.0 if self._budget.left(now_s) > 0 else _OVERDRAWN)
+        left = self._budget.left(now_s)
+        allowed = self._settings.eps * _OVERDRAWN
+        if left > 0.0:
+            allowed = self._settings.eps + self._settings.share * left
         refused: list[Job] = []
         while job is not None and len(refused) < _REFUSALS:
             self._pending.discard(job.job_id)
@@ -174,22 +183,24 @@ class Anticipatory:
                 return None
             ahead.add_requeueable(job.num_gpus, fresh)
             return 0.0
-        trial = ahead.try_guest(self._rank[job.pool], job.num_gpus, fresh)
+        cohort = self._entries[job.job_id].cohort
+        trial = ahead.try_guest(self._rank[job.pool], job.num_gpus, fresh, cohort)
         if self._settings.eps == 0.0 or trial.charge > allowed:
             return None
         ahead.add(trial)
         return trial.charge
 
     def _look_ahead(self, now_s: float) -> LookAhead:
-        mean, variance = self._book.alive(now_s)
-        own, guest, requeueable = mean.reshape(3, len(self._rank), -1)
-        spread = variance.reshape(3, len(self._rank), -1)
+        alive = self._book.alive(now_s)
+        guest, own, requeueable = alive.mean.reshape(3, len(self._rank), -1)
         ahead = Ahead(
             own=own,
             guest=guest,
             requeueable=requeueable,
             backlog=self._backlog,
-            variance=spread[_OWN].sum(axis=0) + spread[_GUEST].sum(axis=0),
+            variance=alive.variance,
+            cohort_sd=alive.cohort_sd,
+            kinship=self._settings.kinship,
             peaks=self._demand.peaks(now_s),
             arrivals=self._demand.arrivals(now_s),
             quota_gpus=self._quota,
