@@ -6,11 +6,12 @@ of those still to arrive, pool by pool,
     need = o + g + min(b, quota - o) + min(a, quota - o - b - g)
 
 (each bracket at least 0). Guests count where they are until they end. Jobs that wait are taken to stand
-before the guests in line, those to come behind them, so conversions are not counted twice. Widths o, g and b
-are means of what is still alive when the cell begins, given its age; their spread is integrated as a normal
-one over the sum, because what matters is the quantile of the sum and not the sum of quantiles. What
-is missing is max(0, need - capacity). Of the jobs that arrive in a cell, all GPUs serve all, so those that are
-missing fail to serve their share: the jobs slowed are taken to be arrivals x missing / capacity.
+before the guests in line, those to come behind them, so conversions are not counted twice. Widths o, g and
+b are means of what is still alive when the cell begins, given its age; the spread of g is integrated as a
+normal one over the sum, because what matters is the quantile of the sum and not the sum of quantiles. (Own
+jobs that live longer keep out others of their pool, so their spread is none of the need's.) What is missing
+is max(0, need - capacity). All GPUs serve all arrivals of a cell, so the jobs slowed are taken to be
+arrivals x missing / capacity.
 """
 
 import math
@@ -36,8 +37,8 @@ class Ahead:
         own, guest, requeueable: (pools, cells) mean width alive of own jobs, of guests that must run to their
             end, and of guests that can be sent back.
         backlog: (pools, cells) the same of jobs that wait, if they started now.
-        variance: (cells,) of own and guest width together.
-        cohort_sd: (cells,) of each cohort among them, the sum of its jobs' standard deviations.
+        variance: (cells,) of the guests' width.
+        cohort_sd: (cells,) of each cohort among the guests, the sum of its jobs' standard deviations.
         kinship: correlation of lives inside a cohort (`solver.lives.LifeBook`).
         peaks: (scenarios, pools, cells) width held by jobs still to arrive, its peak in the first
             `domain.timegrid.LOOK_S` of the cell, which stands for the rest of it.

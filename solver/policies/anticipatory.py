@@ -59,10 +59,10 @@ class Anticipatory:
 
     Lending: jobs beyond their lanes, of all pools alike, shortest forecast median first, ties by
     (submit, id); what does not fit is passed over. One that must run to its end starts if the jobs it is
-    expected to slow (`solver.lookahead`) are at most eps, what every job that is submitted grants, and a
-    tenth of that once the budget (`solver.budget`) is overdrawn; it is charged with them. One that can be
-    sent back starts if it will probably be done before its GPUs are wanted. After six refusals in a row a
-    decision stops looking.
+    expected to slow (`solver.lookahead`) are at most eps, what every job that is submitted grants, plus a
+    share of what is left of the budget (`solver.budget`), which it is charged with; once that is overdrawn,
+    a tenth of eps. One that can be sent back starts if it will probably be done before its GPUs are wanted.
+    After six refusals in a row a decision stops looking.
     """
 
     def __init__(self, context: PolicyContext, settings: AnticipatorySettings) -> None:

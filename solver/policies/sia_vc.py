@@ -71,7 +71,9 @@ class SiaVc:
             begins_s = max(now_s, self._virtual_s[job.job_id])
             if job.job_id in self._pending:
                 left -= 1
-                if job.num_gpus + profile.peak(now_s, now_s + length_s) <= self._capacity:
+                fits_now = job.num_gpus <= idle_gpus
+                if fits_now and job.num_gpus + profile.peak(now_s, now_s + length_s) <= self._capacity:
+                    idle_gpus -= job.num_gpus
                     starts.append(Start(job, begins_s > now_s))
                     begins_s = now_s
             profile.add(begins_s, begins_s + length_s, job.num_gpus)

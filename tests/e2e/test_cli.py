@@ -84,7 +84,8 @@ def test_compare_measures_against_both_baselines_and_draws(antecast, inputs, tmp
     assert float(rows["reclaim"]["speedup_ratio_of_means_vs_fcfs"]) > 1.0
     for name in ("speed-against-slowed.svg", "speedups.svg"):
         assert (tmp_path / "out" / name).read_text().lstrip().startswith("<?xml")
-    assert re.search(r"(maxmin|reclaim) cut the mean completion time of 5 jobs", result.out)
+    said = " ".join(result.out.split())
+    assert re.search(r"(maxmin|reclaim) cut the mean completion time of 5 jobs", said)
 
 
 def test_json_on_standard_output_is_one_document(antecast, inputs, tmp_path):
@@ -100,8 +101,9 @@ def test_demo_ends_with_a_table_pictures_and_a_sentence(antecast, tmp_path):
     assert result.code == 0, result.err
     assert (tmp_path / "speed-against-slowed.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "speedups.png").read_bytes().startswith(b"\x89PNG")
-    assert re.search(r"\S+ cut the mean completion time of \d+ jobs .* slowed\s+nobody", result.out, re.S)
-    for name in ("fcfs", "backfill", "maxmin", "reclaim"):
+    said = " ".join(result.out.split())
+    assert re.search(r"\S+ cut the mean completion time of \d+ jobs .* slowed (nobody|\d+ jobs)", said)
+    for name in ("fcfs", "backfill", "maxmin", "sia", "anticipatory"):
         assert name in result.out
 
 

@@ -28,7 +28,7 @@ from solver.policies.base import Policy, parse_settings
 TIES_GO_BY_POOL = {"maxmin", "sia", "sia-perfect"}
 """Policies in which the order of the pools decides between equals; for all others it means nothing."""
 
-KEEP_THEIR_OWN_COUNT = {"fcfs", "backfill", "ssf", "gssf", "sia-vc"}
+KEEP_THEIR_OWN_COUNT = {"fcfs", "backfill", "ssf", "gssf"}
 """Policies that go by what they know to run, and not by how many GPUs they are told are idle."""
 
 every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
