@@ -82,6 +82,40 @@ def test_reclaim_slows_nobody_when_all_guests_may_be_sent_back(workloads, load, 
         assert verdict["requeues"] <= 2_700
 
 
+def test_sia_with_perfect_forecasts_slows_nobody_and_is_as_fast_as_published(workloads, tmp_path):
+    done = replay(workloads["080"], "sia-perfect", {}, may_see_truth=True)
+    verdict = referee("080", done.schedule.stretches, tmp_path)
+    assert verdict["slowed"] == 0
+    assert verdict["mean_jct_ratio"] == pytest.approx(8.69, rel=0.02)
+    assert verdict["speedup_geomean"] == pytest.approx(13.53, rel=0.02)
+
+
+def test_sia_with_learned_arrivals_and_true_lives_is_about_as_published(workloads, tmp_path):
+    done = replay(workloads["080"], "sia", {"lives": "true"}, may_see_truth=True)
+    verdict = referee("080", done.schedule.stretches, tmp_path)
+    assert verdict["mean_jct_ratio"] == pytest.approx(8.16, rel=0.05)
+    assert verdict["speedup_geomean"] == pytest.approx(12.75, rel=0.05)
+    assert verdict["slowed_pct"] <= 0.01
+
+
+def test_anticipatory_is_fast_and_keeps_its_promise(workloads, tmp_path):
+    done = replay(workloads["080"], "anticipatory", {})
+    verdict = referee("080", done.schedule.stretches, tmp_path)
+    assert verdict["mean_jct_ratio"] >= 10
+    assert verdict["speedup_geomean"] >= 9
+    assert verdict["slowed_pct"] <= 0.3
+    assert verdict["slowed_max_min"] <= 120
+
+
+def test_anticipatory_with_requeueable_guests_slows_nobody_and_requeues_less(workloads, tmp_path):
+    done = replay(workloads["080"], "anticipatory", {"requeueable": "1"})
+    verdict = referee("080", done.schedule.stretches, tmp_path, requeueable=1.0)
+    assert verdict["slowed"] == 0
+    assert verdict["mean_jct_ratio"] >= 12.90
+    assert verdict["speedup_geomean"] >= 13.07
+    assert verdict["requeues"] < 1_000
+
+
 @pytest.mark.parametrize("share", [0.3, 0.6])
 def test_reclaim_sends_back_only_who_may_be(workloads, share, tmp_path):
     done = replay(workloads["080"], "reclaim", {"requeueable": str(share)})

@@ -11,7 +11,7 @@ from support import instances, run
 from data.history import from_frame, to_jobs
 from data.synthetic import sia_workload
 from domain.forecasts import LIFE_EDGES_S
-from domain.jobs import submit_order
+from domain.jobs import JobOutcome, submit_order
 from simulator.engine import Engine
 from simulator.truth import TrueLives
 from solver.policies import POLICIES, sia
@@ -43,10 +43,28 @@ def test_perfect_information_slows_nobody(policy, instance, scale):
 
 @settings(max_examples=50, deadline=None)
 @given(instances())
-def test_anticipatory_lends_nothing_to_those_who_must_run_on_when_nobody_may_be_slowed(instance):
+def test_without_lending_it_is_first_come_first_served(instance):
+    """`anticipatory` when nobody may be slowed; `sia` when every pool is expected to need all it has."""
     jobs, durations, quotas = instance
-    schedule = run("anticipatory", jobs, durations, quotas, eps="0")
-    assert max(lateness_s(schedule, jobs, durations, quotas), default=0.0) <= 0.0
+    reference = fcfs_starts(sorted(jobs, key=submit_order), durations, quotas)
+    assert run("anticipatory", jobs, durations, quotas, eps="0").first_starts() == reference
+    outcomes = {job_id: JobOutcome(job_id, duration) for job_id, duration in durations.items()}
+    context = PolicyContext(quotas, TrueLives(outcomes), EverythingIsNeeded(quotas))
+    policy = sia.SPEC.build(context, sia.SiaSettings())
+    engine = Engine(jobs=jobs, outcomes=outcomes, capacity_gpus=sum(quotas.values()), policy=policy)
+    assert engine.run().first_starts() == reference
+
+
+class EverythingIsNeeded:
+    """The most cautious forecaster there can be."""
+
+    is_clairvoyant = False
+
+    def __init__(self, quotas):
+        self._quotas = quotas
+
+    def new_load_gpus(self, _window_s, _now_s):
+        return dict(self._quotas)
 
 
 @settings(max_examples=100, deadline=None)
