@@ -6,22 +6,7 @@ from dataclasses import dataclass
 
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan, Start
-from solver.policies.base import PolicyContext, PolicySpec
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillSettings:
-    """Settings of `backfill`.
-
-    Attributes:
-        level: level of the forecast life that counts as the job's estimate, in (0, 1).
-    """
-
-    level: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.level < 1.0:
-            raise ValueError(f"level is {self.level}, must lie in (0, 1)")
+from solver.policies.base import LevelSettings, PolicyContext, PolicySpec
 
 
 @dataclass(slots=True)
@@ -46,7 +31,7 @@ class Backfill:
     Cost of a decision: O(running log running + waiting) in the pools where something has changed.
     """
 
-    def __init__(self, context: PolicyContext, settings: BackfillSettings) -> None:
+    def __init__(self, context: PolicyContext, settings: LevelSettings) -> None:
         self._lives = context.lives
         self._level = settings.level
         self._rooms = {pool: _Room(quota, OrderedDict(), {}) for pool, quota in context.quotas.items()}
@@ -152,4 +137,4 @@ class Backfill:
         return start_s + estimate_s
 
 
-SPEC = PolicySpec(build=Backfill, settings=BackfillSettings, uses_lives=True, takes_estimates=True)
+SPEC = PolicySpec(build=Backfill, settings=LevelSettings, uses_lives=True, takes_estimates=True)

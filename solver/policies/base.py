@@ -93,6 +93,21 @@ class NoSettings:
     """A policy with nothing to set."""
 
 
+@dataclass(frozen=True, slots=True)
+class LevelSettings:
+    """Settings of a policy that goes by one number for a job's life.
+
+    Attributes:
+        level: level of the forecast life that counts as the job's life, in (0, 1).
+    """
+
+    level: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(f"level is {self.level}, must lie in (0, 1)")
+
+
 def parse_settings(name: str, settings: type, given: Mapping[str, str]) -> Any:
     """Build a policy's settings from `key=value` texts.
 

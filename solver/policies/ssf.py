@@ -1,27 +1,11 @@
 """Shortest service first, inside each pool's own quota."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan, Start
-from solver.policies.base import PolicyContext, PolicySpec
+from solver.policies.base import LevelSettings, PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
-
-
-@dataclass(frozen=True, slots=True)
-class SsfSettings:
-    """Settings of `ssf` and `gssf`.
-
-    Attributes:
-        level: level of the forecast life that counts as the job's life, in (0, 1).
-    """
-
-    level: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.level < 1.0:
-            raise ValueError(f"level is {self.level}, must lie in (0, 1)")
 
 
 class ShortestServiceFirst:
@@ -40,7 +24,7 @@ class ShortestServiceFirst:
     def __init__(
         self,
         context: PolicyContext,
-        settings: SsfSettings,
+        settings: LevelSettings,
         rooms: Mapping[str, int],
         room_of: Callable[[Job], str],
     ) -> None:
@@ -100,8 +84,8 @@ class ShortestServiceFirst:
         return Plan(starts=tuple(Start(job, False) for job in self._proposed.values()))
 
 
-def _build(context: PolicyContext, settings: SsfSettings) -> ShortestServiceFirst:
+def _build(context: PolicyContext, settings: LevelSettings) -> ShortestServiceFirst:
     return ShortestServiceFirst(context, settings, context.quotas, lambda job: job.pool)
 
 
-SPEC = PolicySpec(build=_build, settings=SsfSettings, uses_lives=True)
+SPEC = PolicySpec(build=_build, settings=LevelSettings, uses_lives=True)
