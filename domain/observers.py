@@ -20,3 +20,6 @@ class Observer:
 
     def ended(self, job: Job, now_s: float, duration_s: float) -> None:
         """A job has ended after `duration_s` of running alone."""
+
+    def cancelled(self, job: Job, now_s: float) -> None:
+        """A job was withdrawn, waiting or running: how long it would have run will never be known."""

@@ -198,6 +198,13 @@ class PoolDemand(Observer):
             self._facts[job.pool].ended(job.job_id, now_s, duration_s)
             self._stretches.ended(job, now_s, duration_s)
 
+    def cancelled(self, job: Job, now_s: float) -> None:
+        """A job was withdrawn: it has arrived, and counts up to the age it reached."""
+        if self._hear(job, now_s):
+            self._has_ended[job.job_id] = True
+            self._facts[job.pool].stopped(job.job_id, now_s)
+            self._stretches.stopped(job, now_s)
+
     def will_jobs_arrive(self, window_s: float, now_s: float) -> dict[str, bool]:
         """SIA's WillJobsArrive: whether a job will arrive in (now, now + window], for each pool."""
         self._look(window_s, now_s)

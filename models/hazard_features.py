@@ -196,6 +196,11 @@ class FeatureHistory:
         self._forget_run(known)
         self._survived(known, bisect_left(LIFE_EDGES_S, known.reached_s))
 
+    def withdrawn(self, job: Job, now_s: float) -> None:
+        """A job was cancelled by its user: it counts up to the age it reached, then it is forgotten."""
+        self.stopped(job, now_s)
+        del self.open_jobs[job.job_id]
+
     def ended(self, job: Job, now_s: float, duration_s: float) -> OpenJob:
         """A job has ended after `duration_s` of running alone."""
         self._advance(now_s)

@@ -113,6 +113,12 @@ class HazardLifetimes(Observer):
                 self._lives_from_s = self._lives[0].last_seen_s
             self._lives.append(Life(job, known.features, duration_s, True, now_s))
 
+    def cancelled(self, job: Job, now_s: float) -> None:
+        """A job was withdrawn: it has lived at least as long as it ran, and nothing more is known of it."""
+        self._now_s = max(self._now_s, now_s)
+        self._history.withdrawn(job, now_s)
+        self._forecasts.pop(job.job_id, None)
+
     def survival(self, job: Job) -> tuple[float, ...]:
         """P(duration > edge) for each edge of `LIFE_EDGES_S`; in [0, 1], non-increasing."""
         self._retrain_if_due()

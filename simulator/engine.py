@@ -14,6 +14,7 @@ from domain.observers import Observer
 from domain.plans import Plan
 from domain.schedules import Schedule
 from simulator.state import ClusterState
+from solver.desk import Desk
 from solver.policies.base import Policy
 
 Progress = Callable[[int, int], None]
@@ -48,9 +49,8 @@ class Engine:
     ) -> None:
         self._arrivals = sorted(jobs, key=submit_order)
         self._outcomes = outcomes
-        self._policy = policy
+        self._desk = Desk(policy, observers)
         self._progress = progress
-        self._observers = tuple(observers)
         self._tick_s = tick_s
         self._state = ClusterState(capacity_gpus)
         self._endings: list[tuple[float, int, str]] = []
@@ -65,7 +65,7 @@ class Engine:
             PlanError: if the policy plans what cannot be.
             StalledError: if jobs are left waiting when nothing is going to happen any more.
         """
-        arrivals, state, policy = self._arrivals, self._state, self._policy
+        arrivals, state, desk = self._arrivals, self._state, self._desk
         next_report, last_s = _EVENTS_PER_REPORT, -math.inf
         while True:
             ending_s = self._next_ending_s()
@@ -82,7 +82,7 @@ class Engine:
                 self._end_jobs(now_s)
             if arrival_s == now_s:
                 self._submit_jobs(now_s)
-            self._carry_out(policy.decide(now_s, state.idle_gpus), now_s)
+            self._carry_out(desk.decide(now_s, state.idle_gpus), now_s)
             if self._progress is not None and self._events >= next_report:
                 self._progress(self._ended, len(arrivals))
                 next_report = self._events + _EVENTS_PER_REPORT
@@ -112,9 +112,7 @@ class Engine:
             if attempt is None or attempt.serial != serial:
                 continue
             job = self._state.finish(job_id, now_s)
-            for observer in self._observers:
-                observer.ended(job, now_s, self._outcomes[job_id].duration_s)
-            self._policy.ended(job, now_s)
+            self._desk.ended(job, now_s, self._outcomes[job_id].duration_s)
             self._events += 1
             self._ended += 1
 
@@ -123,28 +121,22 @@ class Engine:
         k = self._next_arrival
         while k < len(arrivals) and arrivals[k].submit_s == now_s:
             self._state.submit(arrivals[k])
-            for observer in self._observers:
-                observer.submitted(arrivals[k], now_s)
-            self._policy.submitted(arrivals[k], now_s)
+            self._desk.submitted(arrivals[k], now_s)
             k += 1
         self._events += k - self._next_arrival
         self._next_arrival = k
 
     def _carry_out(self, plan: Plan, now_s: float) -> None:
-        state, policy = self._state, self._policy
+        state, desk = self._state, self._desk
         for job in plan.send_backs:
             state.send_back(job, now_s)
-            for observer in self._observers:
-                observer.sent_back(job, now_s)
-            policy.sent_back(job, now_s)
+            desk.sent_back(job, now_s)
             self._events += 1
         for job in plan.conversions:
             state.convert(job, now_s)
         for job, is_guest in plan.starts:
             serial = state.start(job, now_s, is_guest=is_guest)
-            for observer in self._observers:
-                observer.started(job, now_s)
-            policy.started(job, now_s)
+            desk.started(job, now_s)
             end_s = now_s + self._outcomes[job.job_id].duration_s
             heapq.heappush(self._endings, (end_s, serial, job.job_id))
 

@@ -35,6 +35,11 @@ class ForecastChoice:
     arrivals: str | None
     retrain_days: float
 
+    @property
+    def retrain_every_s(self) -> float | None:
+        """Models are fitted anew every so many seconds; None: never."""
+        return self.retrain_days * _DAY_S or None
+
     def as_settings(self) -> dict[str, object]:
         """Those that are in force, for a report."""
         asked = {"lives": self.lives, "arrivals": self.arrivals}
@@ -54,6 +59,12 @@ class Forecasters:
         """Whether a clairvoyant one was asked."""
         true_ones = (one for one in (self.lives, self.demand) if isinstance(one, TrueLives | TrueDemand))
         return any(one.was_asked for one in true_ones)
+
+
+def split_settings(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """A policy's settings apart: those of its forecasts, and its own."""
+    common = {key: value for key, value in given.items() if key in COMMON_SETTINGS}
+    return common, {key: value for key, value in given.items() if key not in COMMON_SETTINGS}
 
 
 def choose(policy: str, spec: PolicySpec, given: Mapping[str, str], *, may_see_truth: bool) -> ForecastChoice:
@@ -81,25 +92,39 @@ def choose(policy: str, spec: PolicySpec, given: Mapping[str, str], *, may_see_t
     return ForecastChoice(lives, arrivals, _retrain_days(policy, spec, given))
 
 
-def build(choice: ForecastChoice, workload: Workload, seed: int) -> Forecasters:
-    """Make the forecasters and train them on what had happened before the replay."""
-    training = Training(
+def training_of(workload: Workload, choice: ForecastChoice, seed: int) -> Training:
+    """What had happened before a replay."""
+    return Training(
         quotas=workload.cluster.quotas(),
         past=workload.past,
         censored=workload.unended,
         now_s=workload.train_until_s,
-        retrain_every_s=choice.retrain_days * _DAY_S or None,
+        retrain_every_s=choice.retrain_every_s,
         seed=seed,
     )
-    pools = list(workload.cluster.quotas())
+
+
+def build(choice: ForecastChoice, training: Training, truth: Workload | None = None) -> Forecasters:
+    """Make the forecasters and train them.
+
+    Args:
+        choice: which ones.
+        training: what had happened before.
+        truth: what is going to happen; needed where the choice is the truth.
+
+    Raises:
+        ClairvoyanceError: if the truth is chosen and there is none, as in a live cluster.
+    """
+    if TRUE in (choice.lives, choice.arrivals) and truth is None:
+        raise ClairvoyanceError("the truth is not known yet: choose a model that learns")
     lives: LifetimeForecaster
     demand: DemandForecaster
-    if choice.lives == TRUE:
-        lives = TrueLives(workload.outcomes)
+    if choice.lives == TRUE and truth is not None:
+        lives = TrueLives(truth.outcomes)
     else:
         lives = LIFETIME_MODELS[choice.lives or "learned"](training)
-    if choice.arrivals == TRUE:
-        demand = TrueDemand(workload.jobs, workload.outcomes, pools)
+    if choice.arrivals == TRUE and truth is not None:
+        demand = TrueDemand(truth.jobs, truth.outcomes, list(training.quotas))
     elif choice.arrivals is None:
         demand = NoDemand()
     else:

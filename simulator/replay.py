@@ -7,7 +7,7 @@ from typing import Any
 from domain.errors import SettingError
 from domain.schedules import Schedule
 from simulator.engine import Engine, Progress
-from simulator.forecasting import COMMON_SETTINGS, build, choose
+from simulator.forecasting import build, choose, split_settings, training_of
 from simulator.workload import Workload
 from solver.policies import POLICIES
 from solver.policies.base import PolicyContext, PolicySpec, parse_settings
@@ -55,11 +55,10 @@ def replay(
         ClairvoyanceError: if the truth is needed but not allowed.
     """
     spec = _spec(policy)
-    common = {key: value for key, value in settings.items() if key in COMMON_SETTINGS}
-    own = {key: value for key, value in settings.items() if key not in COMMON_SETTINGS}
+    common, own = split_settings(settings)
     choice = choose(policy, spec, common, may_see_truth=may_see_truth)
     built = parse_settings(policy, spec.settings, own)
-    forecasters = build(choice, workload, seed)
+    forecasters = build(choice, training_of(workload, choice, seed), workload)
     context = PolicyContext(
         quotas=workload.cluster.quotas(),
         lives=forecasters.lives,

@@ -65,17 +65,17 @@ def make_workload(
         raise SettingError(
             f"no job is submitted at or after eval-from = {eval_from_s:g} s: nothing to measure"
         )
-    past, unended = _before(history.frame, train_until_s)
+    past, unended = before(history.frame, train_until_s)
     if earlier is not None:
-        more_past, more_unended = _before(earlier.frame, train_until_s)
+        more_past, more_unended = before(earlier.frame, train_until_s)
         past, unended = sorted(past + more_past, key=_end_order), unended + more_unended
     jobs, outcomes = to_jobs(parts.replay)
     cluster = Cluster(tuple(Pool(name, quota) for name, quota in quotas.items()))
     return Workload(cluster, tuple(jobs), outcomes, tuple(past), tuple(unended), train_until_s, eval_from_s)
 
 
-def _before(frame: pd.DataFrame, cut_s: float) -> tuple[list[tuple[Job, float]], list[tuple[Job, float]]]:
-    """What had ended by the cut, with durations, and what had been submitted only, with ages."""
+def before(frame: pd.DataFrame, cut_s: float) -> tuple[list[tuple[Job, float]], list[tuple[Job, float]]]:
+    """What had ended by the cut, with durations in the order of ending, and what had not, with ages."""
     submitted = frame[frame["submit_s"] < cut_s].reset_index(drop=True)
     ended = ended_before(submitted, cut_s)
     jobs, outcomes = to_jobs(ended)

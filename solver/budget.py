@@ -32,6 +32,7 @@ class SlowdownBudget:
         self._slowed = 0
         self._suspects: dict[str, tuple[Job, float]] = {}
         self._submitted = 0
+        self._running: set[str] = set()
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job has become eligible."""
@@ -41,6 +42,7 @@ class SlowdownBudget:
     def started(self, job: Job, now_s: float) -> None:
         """A job runs."""
         self._shadow.started(job, now_s)
+        self._running.add(job.job_id)
         reference_s = self._shadow.early_start_s(job)
         if reference_s is not None and is_slowed(now_s - reference_s):
             self._suspects[job.job_id] = (job, now_s)
@@ -48,12 +50,17 @@ class SlowdownBudget:
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us."""
         self._shadow.sent_back(job, now_s)
+        self._running.discard(job.job_id)
         self._suspects.pop(job.job_id, None)
         self._release(job)
 
     def ended(self, job: Job, now_s: float) -> None:
-        """A job has ended: its charge is given back, what it did shows in who was slowed."""
-        self._shadow.ended(job, now_s)
+        """A job has ended or was cancelled: its charge is given back, what it did shows in who was slowed."""
+        if job.job_id in self._running:
+            self._running.discard(job.job_id)
+            self._shadow.ended(job, now_s)
+        else:
+            self._shadow.cancelled(job, now_s)
         self._release(job)
 
     def charge(self, job: Job, jobs_slowed: float) -> None:

@@ -1,0 +1,60 @@
+"""A policy and the forecasters beside it: told every fact once, in order, forecasters first.
+
+The engine of a replay and the live service both work at such a desk: one code path, two clocks.
+"""
+
+from collections.abc import Sequence
+
+from domain.jobs import Job
+from domain.observers import Observer
+from domain.plans import Plan
+from solver.policies.base import Policy
+
+
+class Desk:
+    """Where facts arrive and decisions are made.
+
+    Args:
+        policy: the rule to follow.
+        observers: forecasters that learn on the way; each hears of a fact before the policy does.
+    """
+
+    __slots__ = ("_observers", "_policy")
+
+    def __init__(self, policy: Policy, observers: Sequence[Observer] = ()) -> None:
+        self._policy = policy
+        self._observers = tuple(observers)
+
+    def submitted(self, job: Job, now_s: float) -> None:
+        """A job has become eligible."""
+        for observer in self._observers:
+            observer.submitted(job, now_s)
+        self._policy.submitted(job, now_s)
+
+    def started(self, job: Job, now_s: float) -> None:
+        """A job runs."""
+        for observer in self._observers:
+            observer.started(job, now_s)
+        self._policy.started(job, now_s)
+
+    def sent_back(self, job: Job, now_s: float) -> None:
+        """A guest was stopped by us and waits again."""
+        for observer in self._observers:
+            observer.sent_back(job, now_s)
+        self._policy.sent_back(job, now_s)
+
+    def ended(self, job: Job, now_s: float, duration_s: float) -> None:
+        """A job has ended after `duration_s` of running alone."""
+        for observer in self._observers:
+            observer.ended(job, now_s, duration_s)
+        self._policy.ended(job, now_s)
+
+    def cancelled(self, job: Job, now_s: float) -> None:
+        """A job was withdrawn before its end: how long it would have run will never be known."""
+        for observer in self._observers:
+            observer.cancelled(job, now_s)
+        self._policy.ended(job, now_s)
+
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
+        """What to do now."""
+        return self._policy.decide(now_s, idle_gpus)
