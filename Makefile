@@ -16,9 +16,9 @@ $(BIN)/python:
 		{ echo "Antecast needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(RUNTIME): requirements.lock pyproject.toml | $(BIN)/python
+$(RUNTIME): requirements.lock pyproject.toml executor/pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./executor
 	@$(BIN)/python -c 'import lightgbm' || { \
 		echo "LightGBM cannot load its system library (OpenMP, libgomp). Install it and run make again:"; \
 		echo "  Debian, Ubuntu:  apt-get install libgomp1"; \
@@ -49,9 +49,9 @@ bench: $(DEV)  ## speed and memory, as tables
 	$(BIN)/python -m benchmarks.replay_speed
 
 lock:  ## write the lock files anew (needs uv)
-	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --extra build --extra executor --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header -q -o requirements.lock
-	uv pip compile pyproject.toml --extra build --extra dev --universal --python-version 3.11 --generate-hashes \
+	uv pip compile pyproject.toml --extra build --extra executor --extra dev --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-header -q -o requirements-dev.lock
 
 clean:  ## remove .venv and what runs have written

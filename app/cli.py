@@ -3,25 +3,17 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
-from rich.console import Console
 
-from app.console import bars, print_json, result_console, tell_inputs, tell_replay
-from app.services.compare import (
-    Choice,
-    Row,
-    flat,
-    parse_choice,
-    parse_pairs,
-    run_all,
-    run_one,
-    write_replay,
-    write_rows,
-)
-from app.services.ingest import Inputs, Source, load
+from app import client_cli, service_cli
+from app.demo import cli as demo_cli
 from domain.errors import AntecastError, InputError, PlanError, StalledError
+
+if TYPE_CHECKING:
+    from app.services.compare import Choice, Row
+    from app.services.ingest import Inputs
 
 EXIT_FAULT: Final = 1
 EXIT_USAGE: Final = 2
@@ -41,6 +33,11 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+cli.add_typer(service_cli.commands)
+cli.add_typer(client_cli.commands)
+cli.add_typer(demo_cli.commands)
+
+# Everything else is imported where it is used: numpy, pandas and the models are slow to load.
 
 JobsOption = Annotated[
     Path, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
@@ -99,6 +96,10 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Replay a history under one policy; write schedule.csv and report.json."""
+    from app.console import bars, print_json, tell_inputs, tell_replay  # noqa: PLC0415
+    from app.services.compare import Choice, parse_pairs, run_one, write_replay  # noqa: PLC0415
+    from app.services.ingest import Source, load  # noqa: PLC0415
+
     inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient))
     tell_inputs(inputs, as_json=as_json)
     choice = Choice(policy, parse_pairs(settings or []), policy)
@@ -139,6 +140,9 @@ def compare(
     picture: PictureOption = "png",
 ) -> None:
     """Replay a history under several policies: one table, a CSV, two pictures."""
+    from app.console import tell_inputs  # noqa: PLC0415
+    from app.services.ingest import Source, load  # noqa: PLC0415
+
     choices = _choices(policies)
     _require_picture(picture)
     inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient))
@@ -150,16 +154,18 @@ def compare(
     _finish_comparison(rows, out, title, picture, as_json=as_json)
 
 
-@cli.command(epilog="Example: antecast demo --out var/demo")
-def demo(
-    out: OutOption = Path("var/demo"),
+@cli.command("demo-replay", epilog="Example: antecast demo-replay --out var/demo-replay")
+def demo_replay(
+    out: OutOption = Path("var/demo-replay"),
     seed: SeedOption = 7,
     days: Annotated[float, typer.Option("--days", min=2, max=60, help="Days of jobs to generate.")] = 14.0,
     as_json: JsonOption = False,
     picture: PictureOption = "png",
 ) -> None:
     """Generate a cluster like the Philly trace and compare what sharing does to it."""
-    from data.synthetic import philly_like, write_csv  # noqa: PLC0415 - keeps the other commands quick
+    from app.console import tell_inputs  # noqa: PLC0415
+    from app.services.ingest import Source, load  # noqa: PLC0415
+    from data.synthetic import philly_like, write_csv  # noqa: PLC0415
 
     _require_picture(picture)
     folder = out / "workload"
@@ -193,7 +199,7 @@ def generate(
     ] = None,
 ) -> None:
     """Generate jobs.csv and pools.csv."""
-    from data.synthetic import philly_like, sia_workload, write_csv  # noqa: PLC0415 - keeps the others quick
+    from data.synthetic import philly_like, sia_workload, write_csv  # noqa: PLC0415
 
     if kind == "sia":
         scale = 1.0 if load_share is None else load_share
@@ -203,15 +209,14 @@ def generate(
     else:
         raise typer.BadParameter(f"{kind!r} is neither philly-like nor sia")
     write_csv(made, out)
-    Console().print(
-        f"{len(made.frame)} jobs of {len(made.quotas)} pools in {out}", markup=False, highlight=False
-    )
+    typer.echo(f"{len(made.frame)} jobs of {len(made.quotas)} pools in {out}")
 
 
 @cli.command()
 def policies(as_json: JsonOption = False) -> None:
     """List the policies and what can be set."""
-    from solver.policies import POLICIES  # noqa: PLC0415 - keeps --help quick
+    from app.console import print_json  # noqa: PLC0415
+    from solver.policies import POLICIES  # noqa: PLC0415
     from solver.policies.base import describe_settings  # noqa: PLC0415
 
     listed: dict[str, dict[str, Any]] = {
@@ -225,35 +230,11 @@ def policies(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(listed)
         return
-    console = Console()
     for name, entry in listed.items():
         star = "*" if entry["clairvoyant"] else ""
-        console.print(f"{name}{star}: {entry['rule']}", markup=False, highlight=False)
+        typer.echo(f"{name}{star}: {entry['rule']}")
         for key, default in entry["settings"].items():
-            console.print(f"    --set {key}={default}", markup=False, highlight=False)
-
-
-@cli.command()
-def serve(
-    host: Annotated[
-        str | None, typer.Option("--host", help="Address on loopback [env: ANTECAST_HOST].")
-    ] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Port [env: ANTECAST_PORT].")] = None,
-) -> None:
-    """Run the service (so far: /healthz)."""
-    import uvicorn  # noqa: PLC0415 - keeps the other commands quick
-    from pydantic import ValidationError  # noqa: PLC0415
-
-    from app.main import create_app  # noqa: PLC0415
-    from app.settings import ServiceSettings  # noqa: PLC0415
-
-    given: dict[str, Any] = {"host": host, "port": port}
-    try:
-        settings = ServiceSettings(**{key: value for key, value in given.items() if value is not None})
-    except ValidationError as error:
-        reasons = "; ".join(str(entry["msg"]) for entry in error.errors())
-        _fail(reasons, EXIT_USAGE)
-    uvicorn.run(create_app(), host=settings.host, port=settings.port)
+            typer.echo(f"    --set {key}={default}")
 
 
 def main() -> None:
@@ -273,7 +254,9 @@ def _fail(message: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
-def _choices(text: str) -> list[Choice]:
+def _choices(text: str) -> "list[Choice]":
+    from app.services.compare import parse_choice  # noqa: PLC0415
+
     return [parse_choice(part.strip()) for part in text.split(",") if part.strip()]
 
 
@@ -283,23 +266,28 @@ def _require_picture(picture: str) -> None:
 
 
 def _run_and_write(
-    inputs: Inputs,
-    choices: Sequence[Choice],
+    inputs: "Inputs",
+    choices: "Sequence[Choice]",
     out: Path,
     title: str,
     *,
     seed: int,
     may_see_truth: bool,
     is_silent: bool,
-) -> list[Row]:
+) -> "list[Row]":
+    from app.console import bars  # noqa: PLC0415
+    from app.services.compare import run_all, write_rows  # noqa: PLC0415
+
     with bars(is_silent=is_silent) as bar_for:
         rows = run_all(inputs.workload, choices, may_see_truth=may_see_truth, seed=seed, progress_for=bar_for)
     write_rows(out, rows, {"seed": seed, "inputs": inputs.hashes, "title": title})
     return rows
 
 
-def _finish_comparison(rows: Sequence[Row], out: Path, title: str, picture: str, *, as_json: bool) -> None:
-    from app.pictures import draw_speed_against_slowed, draw_speedups  # noqa: PLC0415 - matplotlib is slow to load
+def _finish_comparison(rows: "Sequence[Row]", out: Path, title: str, picture: str, *, as_json: bool) -> None:
+    from app.console import print_json, result_console  # noqa: PLC0415
+    from app.pictures import draw_speed_against_slowed, draw_speedups  # noqa: PLC0415
+    from app.services.compare import flat  # noqa: PLC0415
     from app.tables import comparison, verdict  # noqa: PLC0415
 
     drawn = [out / f"speed-against-slowed.{picture}", out / f"speedups.{picture}"]

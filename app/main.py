@@ -1,26 +1,95 @@
 """The service. Construction is inert; `antecast serve` runs it."""
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any, Final
 
 from fastapi import FastAPI
-from pydantic import BaseModel
+from fastapi.concurrency import run_in_threadpool
+from fastapi.openapi.utils import get_openapi
+
+from app.api import ROUTERS, problems
+from app.api.limiter import FailureLimiter
+from app.api.limits import RequestLimits
+from app.clock import Clock, make_clock
+from app.schemas.problems import Problem
+from app.services.deciding import Deciders
+from app.services.durable import Runs
+from app.settings import ServiceSettings
+from app.store.engine import make_engine
+
+_REF: Final = "#/components/schemas/{model}"
+_ABOUT: Final = (
+    "Lend idle GPUs between pools safely. Instants are RFC 3339 in UTC; every error is "
+    "`application/problem+json` (RFC 9457)."
+)
 
 
-class Health(BaseModel):
-    """That the service answers, and which version it is."""
+def create_app(
+    settings: ServiceSettings | None = None, *, clock: Clock | None = None, runs: Runs | None = None
+) -> FastAPI:
+    """Make the application; nothing is opened before it starts.
 
-    status: str
-    version: str
-
-
-def create_app() -> FastAPI:
-    """Make the application."""
+    Args:
+        settings: from the environment where None.
+        clock: as the settings say where None.
+        runs: the queue of durable work; that of the database where None.
+    """
+    settings = settings or ServiceSettings()
     app = FastAPI(
-        title="Antecast", version=version("antecast"), summary="Lend idle GPUs between pools safely."
+        title="Antecast",
+        version=version("antecast"),
+        summary=_ABOUT,
+        lifespan=_opened(settings, runs),
+        responses=problems.RESPONSES,
     )
-
-    @app.get("/healthz", summary="Whether the service answers")
-    def healthz() -> Health:
-        return Health(status="ok", version=app.version)
-
+    app.state.settings = settings
+    app.state.clock = clock or make_clock(settings.clock_speed, settings.clock_origin)
+    app.state.limiter = FailureLimiter(settings.max_failed_logins, app.state.clock)
+    app.add_middleware(
+        RequestLimits,
+        max_body_bytes=settings.max_body_kib * 1024,
+        max_upload_bytes=settings.max_upload_mib * 1024**2,
+    )
+    problems.install(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.openapi = _described(app)  # type: ignore[method-assign]  # FastAPI's documented way
     return app
+
+
+def _opened(settings: ServiceSettings, runs: Runs | None) -> Callable[[FastAPI], Any]:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.engine = make_engine(settings.database_url)
+        app.state.runs = runs or _queue(settings, app)
+        app.state.deciders = Deciders(settings.database_url, settings.decide_limit_s)
+        try:
+            yield
+        finally:
+            await run_in_threadpool(app.state.deciders.close)
+            app.state.engine.dispose()
+
+    return lifespan
+
+
+def _queue(settings: ServiceSettings, app: FastAPI) -> Runs:
+    from app.runs.client import RunClient  # noqa: PLC0415 - durable work is slow to load
+
+    return RunClient(settings, engine=app.state.engine, clock=app.state.clock)
+
+
+def _described(app: FastAPI) -> Callable[[], dict[str, Any]]:
+    """OpenAPI with the schema of problems, which no route returns by itself."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            schema = Problem.model_json_schema(ref_template=_REF)
+            schemas = made.setdefault("components", {}).setdefault("schemas", {})
+            schemas |= schema.pop("$defs", {}) | {"Problem": schema}
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    return openapi

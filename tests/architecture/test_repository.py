@@ -83,5 +83,5 @@ def test_nothing_is_unpickled_and_no_shell_is_used():
     for path in SOURCES:
         text = path.read_text()
         assert not re.search(
-            r"\bimport (pickle|marshal|shelve|joblib)\b|shell=True|\beval\(|\bexec\(", text
+            r"\bimport (pickle|marshal|shelve|joblib)\b|shell=True|\beval\(|(?<!session\.)\bexec\(", text
         ), path

@@ -96,8 +96,8 @@ def test_json_on_standard_output_is_one_document(antecast, inputs, tmp_path):
     assert json.loads(result.out)["policy"] == "maxmin"
 
 
-def test_demo_ends_with_a_table_pictures_and_a_sentence(antecast, tmp_path):
-    result = antecast("demo", "--days", 3, "--seed", 1, "--out", tmp_path)
+def test_demo_replay_ends_with_a_table_pictures_and_a_sentence(antecast, tmp_path):
+    result = antecast("demo-replay", "--days", 3, "--seed", 1, "--out", tmp_path)
     assert result.code == 0, result.err
     assert (tmp_path / "speed-against-slowed.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "speedups.png").read_bytes().startswith(b"\x89PNG")
@@ -205,7 +205,7 @@ def test_policies_lists_all_of_them_with_their_settings(antecast):
     assert "--set order=fifo" in text
 
 
-@pytest.mark.parametrize("command", ["replay", "compare", "demo", "generate", "policies", "serve"])
+@pytest.mark.parametrize("command", ["replay", "compare", "demo", "demo-replay", "generate", "policies", "serve"])
 def test_every_command_has_help(antecast, command):
     result = antecast(command, "--help")
     assert result.code == 0

@@ -6,13 +6,13 @@ import sys
 
 import httpx
 import pytest
-from pydantic import ValidationError
 
 from app.settings import ServiceSettings
 
 
-def test_it_answers_healthz():
+def test_it_answers_healthz(tmp_path):
     command = [sys.executable, "-m", "app", "serve", "--port", "0"]
+    command += ["--database-url", f"sqlite:///{tmp_path / 'antecast.db'}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -28,9 +28,8 @@ def test_it_answers_healthz():
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "::", "example.org"])  # noqa: S104 - that is the point
-def test_without_keys_it_listens_on_loopback_only(host, antecast):
-    with pytest.raises(ValidationError, match="not on loopback"):
-        ServiceSettings(host=host)
+def test_without_keys_it_listens_on_loopback_only(host, antecast, monkeypatch):
+    monkeypatch.setenv("ANTECAST_AUTH", "off")
     result = antecast("serve", "--host", host)
     assert result.code == 2
     assert "not on loopback" in result.err

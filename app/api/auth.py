@@ -1,0 +1,77 @@
+"""Who asks, and whether they may."""
+
+from collections.abc import Callable
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from app.api.deps import EngineDep, LimiterDep, SettingsDep, peer_of
+from app.errors import NotAllowed, NotAuthenticated
+from app.services import keys
+from app.services.keys import Caller, Scope
+from app.settings import AuthMode, is_loopback
+
+__all__ = ["AdminDep", "ApplierDep", "Caller", "CallerDep", "PlannerDep", "ReaderDep", "Scope", "require"]
+
+_BEARER: Final = HTTPBearer(auto_error=False, description="An API key: `ak_...`")
+LOCAL: Final = Caller("local", frozenset(Scope))
+"""Everyone on this machine, where authentication is off."""
+
+BearerDep = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+
+
+def _caller(
+    request: Request, engine: EngineDep, settings: SettingsDep, limiter: LimiterDep, bearer: BearerDep
+) -> Caller:
+    if settings.auth is AuthMode.OFF:
+        _require_local(request)
+        return LOCAL
+    if bearer is None:
+        raise NotAuthenticated("an API key is needed: Authorization: Bearer ak_...")
+    caller = keys.find(engine, bearer.credentials)
+    if caller is None:
+        limiter.failed(peer_of(request))
+        raise NotAuthenticated("the API key is unknown or revoked")
+    return caller
+
+
+CallerDep = Annotated[Caller, Depends(_caller)]
+
+
+def require(scope: str) -> Callable[..., Caller]:
+    """A dependency that lets through who has the scope, and says who that is."""
+    needed = Scope(scope)
+
+    def check(caller: CallerDep) -> Caller:
+        if not caller.may(needed):
+            raise NotAllowed(
+                f"this needs the scope {needed!r}, the key has: {', '.join(sorted(caller.scopes))}"
+            )
+        return caller
+
+    return check
+
+
+ReaderDep = Annotated[Caller, Depends(require("read"))]
+PlannerDep = Annotated[Caller, Depends(require("plan"))]
+ApplierDep = Annotated[Caller, Depends(require("apply"))]
+AdminDep = Annotated[Caller, Depends(require("admin"))]
+
+
+def _require_local(request: Request) -> None:
+    """Without keys only this machine may ask, and no web page that was loaded from elsewhere."""
+    origin = request.headers.get("origin")
+    hosts = [peer_of(request), request.url.hostname or ""]
+    if origin is not None:
+        hosts.append(_host_of(origin))
+    if not all(map(is_loopback, hosts)):
+        raise NotAllowed("without API keys (auth off) only this machine itself is served")
+
+
+def _host_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""

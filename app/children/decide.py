@@ -1,0 +1,50 @@
+"""Child that stays: keeps clusters' desks warm and answers for log entries that stand for decisions.
+
+One JSON request a line in, one JSON answer a line out, until standard input ends (its parent is gone).
+"""
+
+import json
+import os
+import sys
+from typing import Any
+
+from sqlalchemy import Engine
+
+from app.children.plan import answer_of
+from app.children.state import LiveDesk
+from app.store.engine import make_engine
+from domain.errors import AntecastError
+
+
+class Room:
+    """The desks of this process, one a cluster; a new epoch gets a new desk."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._desks: dict[str, LiveDesk] = {}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The decision of log entry `decided_seq` of epoch `epoch` of cluster `cluster`."""
+        cluster, epoch = str(request["cluster"]), int(request["epoch"])
+        desk = self._desks.get(cluster)
+        if desk is None or desk.epoch.number != epoch:
+            desk = self._desks[cluster] = LiveDesk(self._engine, cluster, epoch)
+        return answer_of(desk, request)
+
+
+def serve() -> None:
+    """Answer line by line. What libraries print goes to standard error."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    room = Room(make_engine(os.environ["ANTECAST_DATABASE_URL"]))
+    for line in sys.stdin:
+        try:
+            said: dict[str, Any] = {"answer": room.answer(json.loads(line))}
+        except AntecastError as error:
+            said = {"refusal": {"kind": type(error).__name__, "message": str(error)}}
+        out.write(json.dumps(said, allow_nan=False) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    serve()

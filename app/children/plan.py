@@ -1,0 +1,82 @@
+"""Child: the plan of one instant. Reads the log up to an entry, trains, decides, says what it expects."""
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from app.children import main
+from app.children.state import LiveDesk
+from app.store.engine import make_engine
+from domain.timegrid import default_grid
+
+_HOUR_S: Final = 3600.0
+_LEVELS: Final = (0.5, 0.9)
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Make a plan in a process of its own.
+
+    Args:
+        request: what `app.services.planning.load` returned.
+
+    Returns:
+        starts, send_backs, conversions, holds, `ask_again_s`, how long it took (`took_ms`) and, where
+        `wants_forecast`, what the forecasts are made of (`forecast`).
+    """
+    engine = make_engine(os.environ["ANTECAST_DATABASE_URL"])
+    try:
+        desk = LiveDesk(engine, request["cluster"], request["epoch"])
+        return answer_of(desk, request)
+    finally:
+        engine.dispose()
+
+
+def answer_of(desk: LiveDesk, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer at a desk: for the log's entry `decided_seq`, or, without one, for `now_s` as of `seq`.
+
+    The latter changes the desk without the log knowing, so such a desk is not to be used again.
+    """
+    begun_s = time.perf_counter()
+    if request.get("decided_seq") is not None:
+        made = desk.answer(int(request["decided_seq"]))
+    else:
+        desk.catch_up(request["seq"])
+        made = desk.decide(request["now_s"], request["idle_gpus"], is_lending=request["is_lending"])
+    made = {**made, "took_ms": round((time.perf_counter() - begun_s) * 1e3, 3)}
+    if request.get("wants_forecast"):
+        made["forecast"] = expectations(desk, request["now_s"])
+    return made
+
+
+def expectations(desk: LiveDesk, now_s: float) -> dict[str, Any]:
+    """What the plan's forecasts rest on, and what they expect of the next hour, pool by pool."""
+    trained = desk.trained
+    said: dict[str, Any] = {
+        "models": trained.choice.as_settings(),
+        "as_of_s": trained.training.now_s,
+        "jobs_learned_from": len(trained.training.past),
+    }
+    if trained.choice.arrivals is None:
+        return said
+    demand = trained.forecasters.demand
+    in_hour = [edge < _HOUR_S for edge in default_grid().edges_s[:-1]]
+    peaks = demand.peaks(now_s)[:, :, in_hour].max(axis=2)
+    arrivals = demand.arrivals(now_s)[:, :, in_hour].sum(axis=2)
+    said["next_hour"] = {
+        pool: {
+            **{
+                f"peak_gpus_p{level * 100:.0f}": round(float(np.quantile(peaks[:, k], level)), 3)
+                for level in _LEVELS
+            },
+            "jobs_mean": round(float(arrivals[:, k].mean()), 3),
+        }
+        for k, pool in enumerate(desk.quotas)
+    }
+    return said
+
+
+if __name__ == "__main__":
+    main(answer)

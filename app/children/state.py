@@ -1,0 +1,261 @@
+"""A live cluster's policy as its log has made it: built from an epoch's snapshot, then told entry by entry.
+
+Deterministic: every process that reads the same log comes to the same state and the same decisions. Only
+children import this; it loads the models.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import pandas as pd
+from sqlalchemy import Engine
+
+from app.errors import UnknownResource
+from app.services.facts import FactKind, job_of
+from app.store import history, live
+from app.store.engine import reading
+from app.store.tables import EpochRow, JobRow, LiveState, LogRow
+from data.schema import COLUMNS
+from domain.jobs import Job
+from domain.plans import Plan
+from models import Training
+from simulator.forecasting import ForecastChoice, Forecasters, build, choose, split_settings
+from simulator.workload import before
+from solver.desk import Desk
+from solver.policies import POLICIES
+from solver.policies.base import Policy, PolicyContext, PolicySpec, parse_settings
+
+_KEPT_ANSWERS: Final = 1024
+"""Decisions remembered, for those who ask after a later one was made."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a policy of an epoch was built from."""
+
+    policy: Policy
+    spec: PolicySpec
+    choice: ForecastChoice
+    forecasters: Forecasters
+    training: Training
+
+
+class LiveDesk:
+    """The desk of one epoch of a cluster.
+
+    Args:
+        engine: the database.
+        cluster: name.
+        epoch: number.
+
+    Raises:
+        UnknownResource: if there is no such epoch.
+        SettingError: if the policy's settings no longer hold.
+    """
+
+    def __init__(self, engine: Engine, cluster: str, epoch: int) -> None:
+        self._engine = engine
+        self.cluster = cluster
+        with reading(engine) as session:
+            row = live.epoch(session, cluster, epoch)
+            if row is None:
+                raise UnknownResource(f"cluster {cluster} has no epoch {epoch}")
+            frame = _history_frame(history.rows(session, cluster))
+            ended = [_lived(job, row.at_s) for job in live.ended_before(session, cluster, row.from_seq)]
+        self.epoch = row
+        self.seq = row.from_seq
+        self.quotas = {str(pool): int(quota) for pool, quota in row.quotas}
+        self.trained = _train(row, self.quotas, frame, ended)
+        self._desk = Desk(self.trained.policy, self.trained.forecasters.observers)
+        self._jobs: dict[str, Job] = {}
+        self._without_promise: set[str] = set()
+        self._waiting: set[str] = set()
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._adopt(row.snapshot, row.at_s)
+
+    def catch_up(self, until_seq: int) -> None:
+        """Tell the policy what the log holds up to an entry."""
+        if until_seq <= self.seq:
+            return
+        with reading(self._engine) as session:
+            entries = live.entries(session, self.cluster, self.seq, until_seq)
+        for entry in entries:
+            self._tell(entry)
+            self.seq = entry.seq
+
+    def answer(self, seq: int) -> dict[str, Any]:
+        """The decision that log entry `seq` stands for.
+
+        Raises:
+            UnknownResource: if the entry is no decision of this epoch, or one long past.
+        """
+        self.catch_up(seq)
+        if seq not in self._answers:
+            raise UnknownResource(f"entry {seq} of cluster {self.cluster} is no decision that is kept")
+        return self._answers[seq]
+
+    def decide(self, now_s: float, idle_gpus: int, *, is_lending: bool) -> dict[str, Any]:
+        """Decide now, as a plain answer: job ids instead of jobs, and nothing beyond what is idle."""
+        plan = self._desk.decide(now_s, idle_gpus)
+        answer = as_answer(plan, idle_gpus, is_lending=is_lending)
+        tick_s = self.trained.spec.tick_s
+        asks_again = tick_s is not None and len(self._waiting) > len(answer["starts"])
+        answer["ask_again_s"] = (now_s // tick_s + 1.0) * tick_s if asks_again and tick_s else None
+        return answer
+
+    def _tell(self, entry: LogRow) -> None:
+        if entry.kind == FactKind.DECIDED:
+            self._answers[entry.seq] = self.decide(
+                entry.at_s, entry.data["idle_gpus"], is_lending=entry.data["is_lending"]
+            )
+            if len(self._answers) > _KEPT_ANSWERS:
+                del self._answers[next(iter(self._answers))]
+            return
+        job_id = str(entry.job_id)
+        if entry.kind == FactKind.SUBMITTED:
+            self._submit(job_of({**entry.data, "job_id": job_id}), entry.at_s)
+        elif job_id in self._jobs:
+            self._tell_of(self._jobs[job_id], entry)
+
+    def _submit(self, job: Job, now_s: float) -> None:
+        if job.num_gpus > self.quotas.get(job.pool, 0):
+            self._without_promise.add(job.job_id)
+            return
+        self._jobs[job.job_id] = job
+        self._waiting.add(job.job_id)
+        self._desk.submitted(job, now_s)
+
+    def _tell_of(self, job: Job, entry: LogRow) -> None:
+        match FactKind(entry.kind):
+            case FactKind.STARTED:
+                self._waiting.discard(job.job_id)
+                self._desk.started(job, entry.at_s)
+            case FactKind.ENDED:
+                self._forget(job)
+                self._desk.ended(job, entry.at_s, entry.data["duration_s"])
+            case FactKind.CANCELLED:
+                self._forget(job)
+                self._desk.cancelled(job, entry.at_s)
+            case FactKind.SENT_BACK:
+                self._send_back(job, entry.at_s)
+            case FactKind.RESTARTED | FactKind.SUBMITTED | FactKind.DECIDED:
+                pass  # a restart begins an epoch by itself; the others are no news of a known job
+
+    def _send_back(self, job: Job, now_s: float) -> None:
+        """A guest waits again; one that was none to the policy goes to the tail of its line instead."""
+        self._waiting.add(job.job_id)
+        if self.trained.spec.may_send_back:
+            try:
+                self._desk.sent_back(job, now_s)
+            except KeyError:
+                pass
+            else:
+                return
+        self._desk.cancelled(job, now_s)
+        self._desk.submitted(job, now_s)
+
+    def _forget(self, job: Job) -> None:
+        self._waiting.discard(job.job_id)
+        del self._jobs[job.job_id]
+
+    def _adopt(self, snapshot: Sequence[Mapping[str, Any]], at_s: float) -> None:
+        """Tell of the unfinished jobs: the policy at the instants it happened, the forecasters as of now."""
+        facts: list[tuple[float, int, str, Job]] = []
+        until: dict[str, float] = {}
+        for place, row in reversed(list(enumerate(snapshot))):
+            job = job_of(row)
+            if job.num_gpus > self.quotas.get(job.pool, 0):
+                self._without_promise.add(job.job_id)
+                continue
+            self._jobs[job.job_id] = job
+            submitted_s = until[job.pool] = min(job.submit_s, at_s, until.get(job.pool, math.inf))
+            facts.append((submitted_s, place, FactKind.SUBMITTED, job))
+            if row["state"] == LiveState.RUNNING:
+                started_s = min(max(row["started_s"], submitted_s), at_s)
+                facts.append((started_s, len(snapshot) + place, FactKind.STARTED, job))
+            else:
+                self._waiting.add(job.job_id)
+        policy, observers = self.trained.policy, self.trained.forecasters.observers
+        for instant_s, _, kind, job in sorted(facts, key=lambda fact: fact[:2]):
+            if kind == FactKind.SUBMITTED:
+                for observer in observers:
+                    observer.submitted(job, at_s)
+                policy.submitted(job, instant_s)
+            else:
+                for observer in observers:
+                    observer.started(job, at_s)
+                policy.started(job, instant_s)
+
+
+def as_answer(plan: Plan, idle_gpus: int, *, is_lending: bool) -> dict[str, Any]:
+    """A plan as plain data, cut down to what the idle GPUs hold.
+
+    Args:
+        plan: what the policy decided.
+        idle_gpus: GPUs that are idle before guests are sent back.
+        is_lending: False drops starts of guests: the operator's kill switch.
+    """
+    room = idle_gpus + sum(job.num_gpus for job in plan.send_backs)
+    starts: list[dict[str, Any]] = []
+    for job, is_guest in plan.starts:
+        if is_guest and not is_lending:
+            continue
+        if job.num_gpus > room:
+            break  # what comes after a job that has to wait must not overtake it
+        room -= job.num_gpus
+        starts.append({"job_id": job.job_id, "is_guest": is_guest})
+    return {
+        "starts": starts,
+        "send_backs": [job.job_id for job in plan.send_backs],
+        "conversions": [job.job_id for job in plan.conversions],
+        "holds": [
+            {"pool": hold.pool, "num_gpus": hold.num_gpus, "until_s": hold.until_s} for hold in plan.holds
+        ],
+    }
+
+
+def _train(
+    row: EpochRow, quotas: dict[str, int], frame: pd.DataFrame, ended: list[tuple[float, Job, float]]
+) -> Trained:
+    spec = POLICIES[row.policy]
+    common, own = split_settings(row.settings)
+    choice = choose(row.policy, spec, common, may_see_truth=False)
+    if any(one.name == "requeueable" for one in fields(spec.settings)):
+        own = {"requeueable": RECORD_DECIDES, **own}
+    past, censored = before(frame, row.at_s)
+    if ended:
+        imported = [(job.submit_s + duration_s, job, duration_s) for job, duration_s in past]
+        in_order = sorted(imported + ended, key=lambda one: (one[0], one[1].job_id))
+        past = [(job, duration_s) for _, job, duration_s in in_order]
+    training = Training(
+        quotas=quotas,
+        past=past,
+        censored=censored,
+        now_s=row.at_s,
+        retrain_every_s=choice.retrain_every_s,
+        seed=row.seed,
+    )
+    forecasters = build(choice, training)
+    context = PolicyContext(quotas=quotas, lives=forecasters.lives, demand=forecasters.demand)
+    policy = spec.build(context, parse_settings(row.policy, spec.settings, own))
+    return Trained(policy, spec, choice, forecasters, training)
+
+
+RECORD_DECIDES: Final = "0.5"
+"""Live, a job is requeueable if its record or its pool says so (`requeue_u` 0), else it is not."""
+
+
+def _history_frame(rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
+    """Imported jobs as the table of `data.schema`."""
+    raw = pd.DataFrame(list(rows), columns=[column.name for column in COLUMNS])
+    typed = raw.astype({column.name: column.kind.dtype for column in COLUMNS})
+    return typed.sort_values(["submit_s", "job_id"], kind="stable", ignore_index=True)
+
+
+def _lived(row: JobRow, as_of_s: float) -> tuple[float, Job, float]:
+    """When a live job ended, the job, and how long it ran, as far as that can be true."""
+    ended_s = min(row.ended_s or as_of_s, as_of_s)
+    ran_s = ended_s - (row.started_s if row.started_s is not None else row.submit_s)
+    return ended_s, job_of(row), min(max(ran_s, 0.0), max(as_of_s - row.submit_s, 0.0))

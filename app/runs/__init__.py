@@ -1,0 +1,1 @@
+"""Durable work: runs that survive the death of the process that carries them out."""

@@ -1,0 +1,1 @@
+"""Request and response bodies: what is on the wire, with bounds."""

@@ -1,0 +1,314 @@
+"""A decision applied to a cluster that our executors enforce: facts, placements, shares, documents.
+
+Everything happens in the caller's one transaction: either the log, the placements and the documents on the
+nodes all say that a job runs, or none does.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlmodel import Session
+
+from app.clock import Clock
+from app.services import observe, push
+from app.services.epochs import is_there
+from app.services.facts import Fact, FactKind, job_of
+from app.store import executors, live
+from app.store.tables import ClusterRow, JobRow, LiveState, LogRow, PlacementRow
+from domain.cluster import Gpu
+from solver.packing import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, pair_up
+from solver.placement import place
+
+Json = dict[str, Any]
+
+_SOURCE: Final = "plan"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+
+@dataclass
+class _Scene:
+    session: Session
+    cluster: ClusterRow
+    at_s: float
+    clock: Clock
+    plan_id: str | None
+    jobs: dict[str, JobRow]
+    dropped: list[Json]
+
+    def record(self, facts: Sequence[Fact]) -> set[str]:
+        """Record facts; those refused are dropped from the plan. Returns the jobs of the others."""
+        done = observe.record(self.session, self.cluster, facts, source=_SOURCE, clock=self.clock)
+        for refused in done.rejected:
+            self.dropped.append({"job_id": refused.job_id, "why": refused.reason})
+        return {fact.job_id for fact in facts} - {refused.job_id for refused in done.rejected}
+
+
+def log_decision(
+    session: Session, cluster: ClusterRow, *, at_s: float, idle_gpus: int, source: str, clock: Clock
+) -> int:
+    """Write into the log that a decision is made here, with all it depends on; returns its number."""
+    last_s = live.last_at_s(session, cluster)
+    return live.append(
+        session,
+        cluster,
+        LogRow(
+            cluster=cluster.name,
+            seq=0,
+            kind=FactKind.DECIDED.value,
+            at_s=at_s if last_s is None else max(at_s, last_s),
+            data={"idle_gpus": idle_gpus, "is_lending": cluster.is_lending},
+            source=source,
+            recorded_at=clock.now(),
+        ),
+    )
+
+
+def idle_gpus(session: Session, cluster: ClusterRow) -> int:
+    """GPUs of the epoch that no job has; riders have none of their own."""
+    epoch = live.epoch(session, cluster.name, cluster.epoch)
+    capacity_gpus = 0 if epoch is None else epoch.capacity_gpus
+    return max(capacity_gpus - live.used_gpus(session, cluster.name), 0)
+
+
+def apply(
+    session: Session,
+    cluster: ClusterRow,
+    answer: Mapping[str, Any],
+    *,
+    seq_seen: int,
+    at_s: float,
+    clock: Clock,
+    plan_id: str | None,
+) -> Json:
+    """Carry a decision out as far as reality still allows it; the caller holds the cluster's lock.
+
+    The decision was made as of log entry `seq_seen`. A job submitted since may own the GPUs that it lends,
+    so starts of guests are dropped then; the next decision makes up for it. Own starts stay.
+
+    Returns:
+        What the plan comes to: starts with their GPUs, riders, send-backs, conversions, holds, changed
+        shares, and what was dropped and why.
+    """
+    jobs = {job.job_id: job for job in live.unfinished(session, cluster.name)}
+    scene = _Scene(session, cluster, at_s, clock, plan_id, jobs, [])
+    sent_back = _send_back(scene, answer["send_backs"])
+    conversions = [job_id for job_id in answer["conversions"] if _convert(scene, job_id)]
+    starts = _start(scene, answer["starts"], is_lending=not _is_news(scene, seq_seen))
+    riders = _pack(scene) if cluster.is_lending else []
+    shares = _share(scene)
+    session.flush()
+    push.publish(session, cluster.name, clock)
+    return {
+        "starts": starts,
+        "riders": riders,
+        "send_backs": sent_back,
+        "conversions": conversions,
+        "holds": list(answer["holds"]),
+        "shares": shares,
+        "dropped": scene.dropped,
+    }
+
+
+def _is_news(scene: _Scene, seq_seen: int) -> bool:
+    since = live.entries(scene.session, scene.cluster.name, seq_seen, scene.cluster.seq)
+    return any(entry.kind == FactKind.SUBMITTED for entry in since)
+
+
+def _send_back(scene: _Scene, job_ids: Sequence[str]) -> list[str]:
+    facts = [
+        Fact(FactKind.SENT_BACK, scene.at_s, job_id, {"reason": "its GPUs are wanted by their owner"})
+        for job_id in job_ids
+    ]
+    done = scene.record(facts)
+    for job_id in done:
+        unplace(scene.session, scene.cluster.name, job_id)
+    return [job_id for job_id in job_ids if job_id in done]
+
+
+def unplace(session: Session, cluster: str, job_id: str) -> None:
+    """Want a job's placements no more."""
+    for placement in live.wanted_of(session, cluster, job_id):
+        placement.is_wanted = False
+
+
+def stop_what_left(session: Session, cluster: ClusterRow, clock: Clock) -> None:
+    """Want the placements of jobs that no longer run (cancelled, or ended by the sender's word) no more."""
+    running = {job.job_id for job in live.running(session, cluster.name)}
+    left = [row for row in live.wanted_placements(session, cluster.name) if row.job_id not in running]
+    for placement in left:
+        placement.is_wanted = False
+    if left:
+        session.flush()
+        push.publish(session, cluster.name, clock)
+
+
+def _convert(scene: _Scene, job_id: str) -> bool:
+    job = scene.jobs.get(job_id)
+    if job is None or job.state != LiveState.RUNNING or job.own_from_s is not None:
+        return False
+    job.own_from_s = scene.at_s
+    for placement in live.wanted_of(scene.session, scene.cluster.name, job_id):
+        if placement.role == "guest":
+            placement.role = "own"
+    return True
+
+
+def _start(scene: _Scene, starts: Sequence[Mapping[str, Any]], *, is_lending: bool) -> list[Json]:
+    guests = {start["job_id"]: bool(start["is_guest"]) for start in starts}
+    wanted: list[JobRow] = []
+    for job_id, is_guest in guests.items():
+        job = scene.jobs.get(job_id)
+        if job is None or job.state != LiveState.WAITING:
+            scene.dropped.append({"job_id": job_id, "why": "it no longer waits"})
+        elif is_guest and not is_lending:
+            scene.dropped.append(
+                {"job_id": job_id, "why": "jobs have arrived since: decided again next time"}
+            )
+        else:
+            wanted.append(job)
+    placements = place(map(job_of, wanted), _idle(scene))
+    placed = {placement.job_id: placement.gpus for placement in placements}
+    for job in wanted:
+        if job.job_id not in placed:
+            scene.dropped.append({"job_id": job.job_id, "why": "its GPUs are not there yet"})
+    facts = [
+        Fact(
+            FactKind.STARTED,
+            scene.at_s,
+            job.job_id,
+            {"is_guest": guests[job.job_id], "gpus": [[gpu.node, gpu.index] for gpu in placed[job.job_id]]},
+        )
+        for job in wanted
+        if job.job_id in placed
+    ]
+    done = scene.record(facts)
+    started = [job for job in wanted if job.job_id in done]
+    for job in started:
+        _want(scene, job, "guest" if job.is_guest else "own")
+    return [{"job_id": job.job_id, "is_guest": job.is_guest, "gpus": job.gpus} for job in started]
+
+
+def _idle(scene: _Scene) -> dict[str, list[Gpu]]:
+    """Idle GPUs of each node that is there."""
+    taken = {(str(node), int(index)) for job in scene.jobs.values() for node, index in job.gpus}
+    return {
+        node.name: [
+            Gpu(node.name, index, node.gpu_type)
+            for index in range(node.num_gpus)
+            if (node.name, index) not in taken
+        ]
+        for node in live.nodes(scene.session, scene.cluster.name)
+        if is_there(scene.cluster, node)
+    }
+
+
+def _pack(scene: _Scene) -> list[Json]:
+    """Let consenting jobs that wait ride along with consenting jobs that run."""
+    willing = [job for job in scene.jobs.values() if _is_packable(job)]
+    waiting = [job for job in willing if job.state == LiveState.WAITING]
+    if not waiting:
+        return []
+    has_rider = {job.host_job_id for job in scene.jobs.values()}
+    hosts = [
+        job
+        for job in willing
+        if job.state == LiveState.RUNNING and job.host_job_id is None and job.job_id not in has_rider
+    ]
+    memory_mib = executors.gpu_memory_mib(scene.session, scene.cluster.name)
+    pairs = pair_up(
+        [Packable(job.job_id, job.spec["memory_mib"]) for job in waiting],
+        [
+            Packable(
+                job.job_id,
+                job.spec["memory_mib"],
+                memory_mib.get((str(job.gpus[0][0]), int(job.gpus[0][1])), 0),
+            )
+            for job in hosts
+            if job.gpus
+        ],
+    )
+    facts = [
+        Fact(
+            FactKind.STARTED,
+            scene.at_s,
+            pair.rider,
+            {
+                "is_guest": True,
+                "gpus": scene.jobs[pair.host].gpus,
+                "host_job_id": pair.host,
+                "share_pct": RIDER_SHARE_PCT,
+            },
+        )
+        for pair in pairs
+    ]
+    done = scene.record(facts)
+    riding = [pair for pair in pairs if pair.rider in done]
+    for pair in riding:
+        _want(scene, scene.jobs[pair.rider], "rider")
+    return [{"job_id": pair.rider, "host_job_id": pair.host} for pair in riding]
+
+
+def _is_packable(job: JobRow) -> bool:
+    return bool(job.num_gpus == 1 and job.spec.get("is_shareable") and job.spec.get("memory_mib"))
+
+
+def _share(scene: _Scene) -> list[Json]:
+    """Squeeze who shares a GPU, swell who has it alone again."""
+    running = [job for job in scene.jobs.values() if job.state == LiveState.RUNNING]
+    hosts = {job.host_job_id for job in running if job.host_job_id is not None}
+    changed: list[Json] = []
+    for job in running:
+        pct = 100.0
+        if job.host_job_id is not None:
+            pct = RIDER_SHARE_PCT
+        elif job.job_id in hosts:
+            pct = HOST_SHARE_PCT
+        if job.share_pct == pct:
+            continue
+        primitive = "squeeze" if pct < job.share_pct else "swell"
+        changed.append({"job_id": job.job_id, "primitive": primitive, "share_pct": pct})
+        job.share_pct = pct
+        for placement in live.wanted_of(scene.session, scene.cluster.name, job.job_id):
+            placement.share_pct = pct
+            if placement.role in ("host", "rider"):
+                placement.role = "guest" if job.own_from_s is None else "own"
+            if job.job_id in hosts:
+                placement.role = "host"
+    return changed
+
+
+def _want(scene: _Scene, job: JobRow, role: str) -> None:
+    """One placement a node for a job that starts."""
+    by_node = list(_by_node(job))
+    for rank, (node, indices) in enumerate(by_node):
+        scene.session.add(
+            PlacementRow(
+                placement_id=placement_id(job.job_id, job.attempts, rank),
+                cluster=scene.cluster.name,
+                job_id=job.job_id,
+                attempt=job.attempts,
+                node=node,
+                rank=rank,
+                num_ranks=len(by_node),
+                gpu_indices=indices,
+                share_pct=job.share_pct,
+                role=role,
+                plan_id=scene.plan_id,
+                observed={},
+            )
+        )
+
+
+def _by_node(job: JobRow) -> Iterator[tuple[str, list[int]]]:
+    nodes = dict.fromkeys(str(node) for node, _ in job.gpus)
+    for node in nodes:
+        yield node, [int(index) for name, index in job.gpus if name == node]
+
+
+def placement_id(job_id: str, attempt: int, rank: int) -> str:
+    """Name of an attempt's part on a node: safe as a file name, and no other job's."""
+    digest = hashlib.sha256(job_id.encode()).hexdigest()[:12]
+    return f"{_UNSAFE.sub('_', job_id)[:64]}-{digest}.{attempt}.{rank}"

@@ -1,0 +1,136 @@
+"""A decision at once: the facts a scheduler brings, then what to do now, in one call.
+
+First the facts and the question itself are written into the log, under the cluster's lock; then a warm
+process that follows the log says what the question's entry comes to. So the order of decisions is that of
+the log, whichever process answers, and any of them can be derived again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+from sqlmodel import Session
+
+from app.clock import Clock
+from app.errors import Conflict
+from app.services import applying
+from app.services.deciding import Deciders
+from app.services.facts import Fact
+from app.services.observe import FUTURE_S, Recorded, record
+from app.services.planning import require_cluster
+from app.services.times import to_s
+from app.store import live, plans
+from app.store.engine import lock_cluster, reading, transaction
+from app.store.tables import ClusterRow, DecisionRow, EnforcedBy
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a scheduler asks.
+
+    Attributes:
+        facts: what has happened since the last call, in order.
+        at_s: instant of the decision, seconds on the cluster's clock; now where None.
+        idle_gpus: GPUs idle as the scheduler counts them; as the log has it where None.
+        source: who asks.
+    """
+
+    facts: Sequence[Fact]
+    at_s: float | None
+    idle_gpus: int | None
+    source: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An answer, and what became of the facts that came with the question."""
+
+    row: DecisionRow
+    ask_again_s: float | None
+    recorded: Recorded
+
+
+@dataclass(frozen=True)
+class _Asked:
+    seq: int
+    epoch: int
+    at_s: float
+    idle_gpus: int
+    recorded: Recorded
+
+
+def decide(engine: Engine, deciders: Deciders, clock: Clock, cluster: str, question: Question) -> Decision:
+    """Record facts and decide.
+
+    Args:
+        engine: the database.
+        deciders: the warm processes.
+        clock: our clock.
+        cluster: name.
+        question: the facts and the instant.
+
+    Raises:
+        UnknownCluster: if there is none of that name.
+        Conflict: if the cluster has no inventory, or `at_s` lies before the last fact or ahead of the clock.
+        DecisionUnavailable: if there is no answer in time.
+    """
+    asked = _ask(engine, clock, cluster, question)
+    answer = deciders.ask(cluster, asked.epoch, asked.seq)
+    ask_again_s = answer.pop("ask_again_s")
+    took_ms = answer.pop("took_ms")
+    with transaction(engine) as session:
+        row = lock_cluster(session, cluster)
+        known = plans.decision(session, cluster, asked.seq)
+        if known is None:
+            if row.enforced_by == EnforcedBy.EXECUTORS and row.epoch == asked.epoch:
+                answer = applying.apply(
+                    session, row, answer, seq_seen=asked.seq, at_s=asked.at_s, clock=clock, plan_id=None
+                )
+            else:
+                _convert(session, row, answer["conversions"], asked.at_s)
+            known = DecisionRow(
+                cluster=cluster,
+                seq=asked.seq,
+                epoch=asked.epoch,
+                at_s=asked.at_s,
+                idle_gpus=asked.idle_gpus,
+                answer=answer,
+                took_ms=took_ms,
+                decided_at=clock.now(),
+            )
+            session.add(known)
+    return Decision(known, ask_again_s, asked.recorded)
+
+
+def _ask(engine: Engine, clock: Clock, cluster: str, question: Question) -> _Asked:
+    with transaction(engine) as session:
+        row = require_cluster(lock_cluster(session, cluster), cluster)
+        recorded = record(session, row, question.facts, source=question.source, clock=clock)
+        session.flush()
+        now_s = to_s(row, clock.now())
+        last_s = live.last_at_s(session, row)
+        at_s = question.at_s
+        if at_s is None:
+            at_s = now_s if last_s is None else max(now_s, last_s)
+        if last_s is not None and at_s < last_s:
+            raise Conflict(f"the decision is asked for {at_s} s, but the last fact is of {last_s} s")
+        if at_s > now_s + FUTURE_S:
+            raise Conflict(f"the decision is asked for {at_s - now_s:.0f} s ahead of the service's clock")
+        idle = applying.idle_gpus(session, row) if question.idle_gpus is None else question.idle_gpus
+        seq = applying.log_decision(
+            session, row, at_s=at_s, idle_gpus=idle, source=question.source, clock=clock
+        )
+        return _Asked(seq, row.epoch, at_s, idle, recorded)
+
+
+def _convert(session: Session, cluster: ClusterRow, job_ids: Sequence[str], at_s: float) -> None:
+    for job_id in job_ids:
+        job = live.job(session, cluster.name, job_id)
+        if job is not None and job.own_from_s is None:
+            job.own_from_s = at_s
+
+
+def look_up(engine: Engine, cluster: str, seq: int) -> DecisionRow | None:
+    """A decision made earlier."""
+    with reading(engine) as session:
+        return plans.decision(session, cluster, seq)

@@ -1,0 +1,35 @@
+"""The way to ask for a decision: warm processes that follow the log (`app.children.decide`)."""
+
+from typing import Any, Final
+
+from app.services.warm import WarmChildren
+
+MODULE: Final = "app.children.decide"
+"""Answers for log entries that stand for decisions. A policy holds models, so it never lives in the API."""
+
+
+class Deciders:
+    """The warm processes of this service, one a cluster.
+
+    Args:
+        database_url: where the children read the log.
+        limit_s: a question that takes longer is given up and its process killed.
+    """
+
+    def __init__(self, database_url: str, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._children = WarmChildren(MODULE, database_url)
+
+    def ask(self, cluster: str, epoch: int, seq: int) -> dict[str, Any]:
+        """The decision that log entry `seq` stands for.
+
+        Raises:
+            DecisionUnavailable: if there is none within the limit. The entry stays in the log, so asking
+                again is safe.
+        """
+        request = {"cluster": cluster, "epoch": epoch, "decided_seq": seq}
+        return self._children.ask(cluster, request, self._limit_s)
+
+    def close(self) -> None:
+        """End all processes."""
+        self._children.close()

@@ -1,0 +1,34 @@
+"""Which policies a live cluster may have, and with which settings."""
+
+from collections.abc import Mapping
+
+from domain.errors import ClairvoyanceError, SettingError
+
+
+def check_policy(policy: str, settings: Mapping[str, str]) -> None:
+    """Refuse what no policy could be built from.
+
+    Raises:
+        SettingError: for an unknown or clairvoyant policy, an unknown setting or a value it refuses.
+    """
+    # Forecasts and solvers bring numpy, scipy and LightGBM along: whoever only reads does not pay for them.
+    from simulator.forecasting import choose, split_settings  # noqa: PLC0415
+    from solver.policies import POLICIES  # noqa: PLC0415
+    from solver.policies.base import parse_settings  # noqa: PLC0415
+
+    spec = POLICIES.get(policy)
+    live = ", ".join(name for name, one in POLICIES.items() if not one.is_clairvoyant)
+    if spec is None:
+        raise SettingError(f"there is no policy {policy!r}; there are: {live}")
+    if spec.is_clairvoyant:
+        raise SettingError(
+            f"policy {policy} has to know the future, a live cluster does not; there are: {live}"
+        )
+    common, own = split_settings(settings)
+    try:
+        choose(policy, spec, common, may_see_truth=False)
+    except ClairvoyanceError as error:
+        raise SettingError(
+            f"policy {policy}: the truth is not known yet; choose a model that learns"
+        ) from error
+    parse_settings(policy, spec.settings, own)

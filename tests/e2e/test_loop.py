@@ -1,0 +1,224 @@
+"""The whole loop with real HTTP and real processes: service, worker, two executors, jobs.
+
+One stack a database; the scenes follow one another on it.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from databases import Database
+from live import ok, put_inventory, wait_until
+
+from app.demo import job as demo_job
+from app.demo.processes import Stage
+
+POOLS = [
+    {"name": "a", "quota_gpus": 2, "is_requeueable": True},
+    {"name": "b", "quota_gpus": 2, "is_requeueable": True},
+]
+NODES = [{"name": "n1", "num_gpus": 2}, {"name": "n2", "num_gpus": 2}]
+LEASE_S = 4.0
+FOREVER = 100_000
+"""Steps of a job that ends only when it is told to."""
+
+
+class Loop:
+    """The running stack, as a user and an onlooker see it."""
+
+    def __init__(self, stage: Stage, client: httpx.Client) -> None:
+        self.stage = stage
+        self.client = client
+        self.executors: dict[str, Any] = {}
+
+    def submit(self, job_id: str, pool: str, num_gpus: int = 1, steps: int = FOREVER, **spec: Any) -> None:
+        argv = [sys.executable, "-I", "-S", demo_job.__file__, str(steps), "20"]
+        job = {"pool": pool, "num_gpus": num_gpus, "spec": {"argv": argv, "grace_s": 0.5, **spec}}
+        self.tell(kind="submitted", job_id=job_id, job=job)
+
+    def tell(self, **event: Any) -> None:
+        told = ok(self.client.post("/v1/clusters/c1/events", json={"events": [event]}))
+        assert told["accepted"] == 1, told
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        jobs = ok(self.client.get("/v1/clusters/c1/jobs", params={"limit": 1000}))["items"]
+        return next(job for job in jobs if job["job_id"] == job_id)
+
+    def until(self, job_id: str, **wanted: Any) -> dict[str, Any]:
+        """Wait until a job is as wanted."""
+
+        def look() -> Any:
+            job = self.job(job_id)
+            return job if all(job[name] == value for name, value in wanted.items()) else None
+
+        return wait_until(look, f"{job_id} does not become {wanted}: {self.job(job_id)}\n{self.logs()}")
+
+    def pids(self, job_id: str) -> list[int]:
+        """Processes that carry a job's mark in their environment, as the kernel has them."""
+        mark = f"ANTECAST_JOB_ID={job_id}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    is_ours = mark in (entry / "environ").read_bytes().split(b"\0")
+                    is_job = b"job.py" in (entry / "cmdline").read_bytes()
+                    is_alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+                except OSError:
+                    continue
+                if is_ours and is_job and is_alive:
+                    found.append(int(entry.name))
+        return sorted(found)
+
+    def plans(self) -> list[dict[str, Any]]:
+        plans: list[dict[str, Any]] = ok(self.client.get("/v1/clusters/c1/plans", params={"limit": 1000}))[
+            "items"
+        ]
+        return plans
+
+    def start_executor(self, node: str, *, is_first: bool = False) -> None:
+        token = None
+        if is_first:
+            token = ok(self.client.post("/v1/clusters/c1/join-tokens", json={"node": node}))["token"]
+        self.executors[node] = self.stage.execute(node, 2, token)
+        self.until_node(node, is_there=True)
+
+    def until_node(self, node: str, *, is_there: bool) -> None:
+        def look() -> bool:
+            nodes = ok(self.client.get("/v1/clusters/c1/inventory"))["nodes"]
+            one = next(one for one in nodes if one["name"] == node)
+            return is_there == (bool(one["gpu_uuids"]) and not one["is_lost"])
+
+        wait_until(look, f"node {node} does not become {is_there=}\n{self.logs()}")
+
+    def kill_executor(self, node: str) -> None:
+        process = self.executors[node]
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def logs(self) -> str:
+        texts = [f"== {path.name}\n{path.read_text()[-3000:]}" for path in self.stage.folder.glob("*.log")]
+        return "\n".join(texts)
+
+
+@pytest.fixture
+def loop(database: Database, tmp_path: Path) -> Iterator[Loop]:
+    env = {
+        "ANTECAST_LEASE_S": str(LEASE_S),
+        "ANTECAST_STATUS_EVERY_S": "0.5",
+        "ANTECAST_POLL_WAIT_S": "5",
+        "ANTECAST_WORKER_LEASE_S": "3",
+    }
+    with Stage(tmp_path / "stage") as stage:
+        stage.serve(env, database_url=database.url, has_worker=False)
+        worker = stage.work()
+        with httpx.Client(base_url=stage.url, timeout=60.0) as client:
+            wait_until(lambda: _is_up(client), "the service does not start")
+            made = Loop(stage, client)
+            body = {"name": "c1", "enforced_by": "executors", "policy": "reclaim"}
+            ok(client.post("/v1/clusters", json={**body, "settings": {"requeueable": "1"}}))
+            put_inventory(client, POOLS, NODES)
+            for node in NODES:
+                made.start_executor(str(node["name"]), is_first=True)
+            made.executors["worker"] = worker
+            try:
+                yield made
+            finally:
+                _clear(made)
+
+
+def _is_up(client: httpx.Client) -> bool:
+    try:
+        return client.get("/readyz").is_success
+    except httpx.TransportError:
+        return False
+
+
+def _clear(loop: Loop) -> None:
+    """Jobs outlive their executor on purpose, so what is left is ended here."""
+    jobs = ok(loop.client.get("/v1/clusters/c1/jobs", params={"limit": 1000}))["items"]
+    for job in jobs:
+        for pid in loop.pids(job["job_id"]):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_lending_reclaiming_killing_and_losing(loop: Loop) -> None:
+    _lends_and_gives_back(loop)
+    _survives_the_death_of_an_executor(loop)
+    _makes_one_plan_though_the_worker_is_killed(loop)
+    _plans_anew_without_a_lost_node(loop)
+
+
+def _lends_and_gives_back(loop: Loop) -> None:
+    """A starved pool's jobs start early on lent GPUs; the lender's job finds its GPUs when it comes."""
+    for name in ("b1", "b2", "b3", "b4"):
+        loop.submit(name, "b")
+    for name in ("b1", "b2"):
+        assert not loop.until(name, state="running")["is_guest"]
+    for name in ("b3", "b4"):
+        assert loop.until(name, state="running")["is_guest"]
+        wait_until(lambda name=name: loop.pids(name), f"no process of {name}\n{loop.logs()}")
+    loop.submit("a1", "a", num_gpus=2)
+    own = loop.until("a1", state="running")
+    assert not own["is_guest"]
+    assert len(own["gpus"]) == 2
+    for name in ("b3", "b4"):
+        loop.until(name, state="waiting", attempts=1)
+        wait_until(lambda name=name: not loop.pids(name), f"{name} still runs\n{loop.logs()}")
+    wait_until(lambda: loop.pids("a1"), f"no process of a1\n{loop.logs()}")
+    assert loop.pids("b1")
+    assert loop.pids("b2")
+
+
+def _survives_the_death_of_an_executor(loop: Loop) -> None:
+    """kill -9 of an executor leaves its jobs running; the next one adopts them and reports their ends."""
+    loop.tell(kind="cancelled", job_id="a1")
+    wait_until(lambda: not loop.pids("a1"), "a1 still runs")
+    loop.submit("a2", "a", steps=150)
+    node = loop.until("a2", state="running")["gpus"][0][0]
+    before = wait_until(lambda: loop.pids("a2"), f"no process of a2\n{loop.logs()}")
+    loop.kill_executor(node)
+    assert loop.pids("a2") == before
+    loop.start_executor(node)
+    ended = loop.until("a2", state="ended")
+    assert ended["end_state"] == "completed"
+    assert ended["attempts"] == 1
+
+
+def _makes_one_plan_though_the_worker_is_killed(loop: Loop) -> None:
+    """kill -9 of the worker while it plans; another one goes on, and there is exactly one plan."""
+    queued = ok(loop.client.post("/v1/clusters/c1/replans"))
+    run_id = queued["run_id"]
+
+    def status() -> str:
+        return str(ok(loop.client.get(f"/v1/runs/{run_id}"))["status"])
+
+    wait_until(lambda: status() == "running", f"the run does not begin\n{loop.logs()}")
+    loop.kill_executor("worker")
+    assert status() == "running"
+    loop.executors["worker"] = loop.stage.work()
+    wait_until(lambda: status() == "succeeded", f"the run is not resumed\n{loop.logs()}")
+    assert [plan["run_id"] for plan in loop.plans()].count(run_id) == 1
+
+
+def _plans_anew_without_a_lost_node(loop: Loop) -> None:
+    """Own jobs of a lost node wait again at the head of their pool; plans keep to what is left."""
+    run_on = {name: loop.until(name, state="running")["gpus"][0][0] for name in ("b1", "b2")}
+    node = run_on["b1"]
+    before = loop.plans()[0]
+    loop.kill_executor(node)
+    loop.until_node(node, is_there=False)
+    after = wait_until(
+        lambda: next((plan for plan in loop.plans()[:1] if plan["epoch"] > before["epoch"]), None),
+        f"no plan after the loss\n{loop.logs()}",
+    )
+    held = sum(hold["num_gpus"] for hold in after["holds"])
+    jobs = ok(loop.client.get("/v1/clusters/c1/jobs", params={"state": "running"}))["items"]
+    assert all(gpu[0] != node for job in jobs for gpu in job["gpus"])
+    assert sum(job["num_gpus"] for job in jobs) + held <= 2
+    loop.start_executor(node)
+    loop.until("b1", state="running")
