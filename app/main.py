@@ -64,7 +64,9 @@ def _opened(settings: ServiceSettings, runs: Runs | None) -> Callable[[FastAPI],
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.engine = make_engine(settings.database_url)
         app.state.runs = runs or _queue(settings, app)
-        app.state.deciders = Deciders(settings.database_url, settings.decide_limit_s)
+        app.state.deciders = Deciders(
+            settings.database_url, wait_s=settings.decide_limit_s, limit_s=settings.plan_limit_s
+        )
         try:
             yield
         finally:

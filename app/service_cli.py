@@ -119,14 +119,16 @@ def _serve_here(settings: Any) -> None:
     from app.supervise import end_with_supervisor  # noqa: PLC0415
 
     set_up()
+    app = create_app(settings)
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         host=settings.host,
         port=settings.port,
         log_level=_SERVER_LOG,
         timeout_graceful_shutdown=_WAIT_FOR_CONNECTIONS_S,
     )
     server = uvicorn.Server(config)
+    app.state.is_stopping = lambda: server.should_exit  # executors that wait for news are sent home
     if not end_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM)):
         _migrate(settings.database_url)
     server.run()

@@ -33,7 +33,9 @@ PATIENCE_S = 60.0
 def serving(database_url: str, *, clock: Clock | None = None, **settings: Any) -> Iterator[httpx.Client]:
     """Run the API on a free port, without authentication, and give a client for it."""
     upgrade(database_url)
-    made = ServiceSettings(database_url=database_url, auth="off", port=0, **settings)
+    made = ServiceSettings(
+        database_url=database_url, auth="off", port=0, decide_limit_s=PATIENCE_S, **settings
+    )
     server = uvicorn.Server(
         uvicorn.Config(create_app(made, clock=clock), host="127.0.0.1", port=0, log_level="warning")
     )

@@ -38,10 +38,12 @@ def serve() -> None:
     os.dup2(2, 1)
     room = Room(make_engine(os.environ["ANTECAST_DATABASE_URL"]))
     for line in sys.stdin:
+        request = json.loads(line)
+        said: dict[str, Any] = {"number": request["number"]}
         try:
-            said: dict[str, Any] = {"answer": room.answer(json.loads(line))}
+            said["answer"] = room.answer(request)
         except AntecastError as error:
-            said = {"refusal": {"kind": type(error).__name__, "message": str(error)}}
+            said["refusal"] = {"kind": type(error).__name__, "message": str(error)}
         out.write(json.dumps(said, allow_nan=False) + "\n")
         out.flush()
 

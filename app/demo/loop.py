@@ -34,14 +34,12 @@ class Shown:
         report: the service's report.
         jobs: the live jobs at the end.
         plans: all plans, oldest first.
-        executors: the executors at the end, with what they say is in force.
         real_s: how long the stream took, real seconds.
     """
 
     report: dict[str, Any]
     jobs: list[dict[str, Any]]
     plans: list[dict[str, Any]]
-    executors: list[dict[str, Any]]
     real_s: float
 
 
@@ -153,7 +151,6 @@ class _Watch:
             report=_ok(self._client.get(f"{_URL}/report")),
             jobs=jobs,
             plans=self._plans(),
-            executors=_ok(self._client.get(f"{_URL}/executors"))["items"],
             real_s=time.monotonic() - self._begun_s,
         )
 

@@ -70,8 +70,8 @@ def _jobs() -> Iterator[DemoJob]:
             0.0, f"speech-a{k:02}", "speech", 1, 6.0 + 0.4 * k, {"user": "ada", "name": "train-asr"}
         )
     yield DemoJob(1.0, "vision-a00", "vision", 1, 7.0, {"user": "lin", "name": "eval-detector"})
-    for k in range(3):
-        yield DemoJob(4.0, f"share-{k}", "speech", 1, 10.0, {"user": "kim", "name": "notebook", **shares})
+    for k, at_s in enumerate((4.0, 6.5, 7.0)):
+        yield DemoJob(at_s, f"share-{k}", "speech", 1, 10.0, {"user": "kim", "name": "notebook", **shares})
     for k in range(6):
         yield DemoJob(9.0, f"speech-b{k:02}", "speech", 1, 7.0, {"user": "ada", "name": "train-asr"})
     yield DemoJob(17.0, "vision-gang", "vision", 4, 8.0, {"user": "lin", "name": "train-detector"})

@@ -52,7 +52,7 @@ def table(shown: Shown) -> Table:
         ("lent", f"{report['guests']} jobs on lent GPUs, {report['lent_gpu_hours'] * 60:.0f} GPU-minutes"),
         ("held", f"{report['holds']} decisions kept up to {report['held_gpus_most']} GPUs for their owner"),
         ("sent back", f"{report['sent_back']}, {report['repeated_gpu_hours'] * 60:.0f} GPU-minutes repeated"),
-        ("squeezed", f"{report['squeezed']} jobs; {_in_force(shown.executors)}"),
+        ("squeezed", f"{report['squeezed']} jobs; {_in_force(report['shares_in_force'])}"),
         ("slowed", _slowed(report)),
         ("plans", f"{len(shown.plans)} in {shown.real_s:.0f} s"),
     )
@@ -175,18 +175,14 @@ def _slowed(report: Mapping[str, Any]) -> str:
     )
 
 
-def _in_force(executors: Sequence[Mapping[str, Any]]) -> str:
+def _in_force(shares: Sequence[Mapping[str, Any]]) -> str:
     """How the executors carried shares out, in their own words."""
-    words = sorted(
-        {
-            f"{condition['primitive']} {condition['enforcement']}, effective {condition['effective_at']}"
-            for executor in executors
-            for placement in executor.get("placements", ())
-            for condition in placement.get("conditions", ())
-            if condition["primitive"] in ("squeeze", "swell")
-        }
-    )
-    return "; ".join(words) if words else "see the executors' events"
+    said = [
+        f"{one['primitive']} {one['state']}, {one['enforcement']}, effective {one['effective_at']} "
+        f"({one['times']})"
+        for one in shares
+    ]
+    return "; ".join(said) if said else "each from its start on"
 
 
 def _minutes(hours: float) -> str:

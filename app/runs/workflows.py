@@ -135,7 +135,9 @@ class Carrier:
         run_id = assignment.run_id
         check = _no_more_than_every(_LOOK_EVERY_S, lambda: self._check(run_id))
         if kind.warm_module is not None and request.get("decided_seq") is not None:
-            answer = self._warm(kind.warm_module).ask(assignment.cluster, request, kind.limit_s, check)
+            answer = self._warm(kind.warm_module).ask(
+                assignment.cluster, request, wait_s=kind.limit_s, limit_s=kind.limit_s, check=check
+            )
         else:
             answer = run_child(
                 kind.child,

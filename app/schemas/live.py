@@ -1,7 +1,7 @@
 """Facts, decisions, plans and live jobs on the wire. Instants are RFC 3339; GPUs are [node, index]."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -9,6 +9,9 @@ from app.schemas.base import MAX_GPUS, MAX_NAME, Instant, Name, Received, Sent
 
 MAX_FACTS = 10_000
 """Most events in one call."""
+
+MAX_SPEC = 32_768
+"""Most characters of a job's command and environment: a node's document holds those of all its jobs."""
 
 Seconds = Annotated[float, Field(ge=0.0, le=1e11)]
 ShortText = Annotated[str, Field(max_length=MAX_NAME)]
@@ -29,6 +32,13 @@ class SpecIn(Received):
     is_shareable: bool = False
     grace_s: Annotated[float, Field(ge=0.0, le=3600.0)] = 5.0
     on_disconnect: Literal["hold", "pause", "stop"] = "hold"
+
+    @model_validator(mode="after")
+    def _fits_into_a_document(self) -> Self:
+        size = sum(map(len, self.argv)) + sum(len(name) + len(text) for name, text in self.env.items())
+        if size > MAX_SPEC:
+            raise ValueError(f"argv and env have {size} characters together, at most {MAX_SPEC} are taken")
+        return self
 
 
 class JobIn(Received):
@@ -69,7 +79,7 @@ class EventIn(Received):
     reason: ShortText | None = None
 
     @model_validator(mode="after")
-    def _job_goes_with_submitted(self) -> "EventIn":
+    def _job_goes_with_submitted(self) -> Self:
         if (self.kind == "submitted") != (self.job is not None):
             raise ValueError("`job` is given with `submitted`, and only then")
         return self
@@ -243,6 +253,16 @@ class EpochOut(Sent):
     settings: dict[str, str]
 
 
+class ShareReport(Sent):
+    """Changes of shares of one kind, as the executors read them back."""
+
+    primitive: str
+    enforcement: str
+    effective_at: str
+    state: str
+    times: int
+
+
 class PoolReport(Sent):
     """One pool, so far."""
 
@@ -270,6 +290,7 @@ class ReportOut(Sent):
     sent_back: int
     repeated_gpu_hours: float
     squeezed: int = Field(description="jobs whose share of a GPU was cut at some time")
+    shares_in_force: list[ShareReport]
     slowed: int = Field(description="jobs that ended more than 60 s later than without sharing")
     slowed_most_s: float
     unresolved: int = Field(description="ended jobs whose end without sharing is not known yet")

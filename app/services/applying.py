@@ -311,4 +311,4 @@ def _by_node(job: JobRow) -> Iterator[tuple[str, list[int]]]:
 def placement_id(job_id: str, attempt: int, rank: int) -> str:
     """Name of an attempt's part on a node: safe as a file name, and no other job's."""
     digest = hashlib.sha256(job_id.encode()).hexdigest()[:12]
-    return f"{_UNSAFE.sub('_', job_id)[:64]}-{digest}.{attempt}.{rank}"
+    return f"p-{_UNSAFE.sub('_', job_id)[:64]}-{digest}.{attempt}.{rank}"

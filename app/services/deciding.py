@@ -13,10 +13,12 @@ class Deciders:
 
     Args:
         database_url: where the children read the log.
-        limit_s: a question that takes longer is given up and its process killed.
+        wait_s: how long whoever asks waits for an answer; the first one of a cluster trains its models.
+        limit_s: a process that works longer on one answer is killed.
     """
 
-    def __init__(self, database_url: str, limit_s: float) -> None:
+    def __init__(self, database_url: str, *, wait_s: float, limit_s: float) -> None:
+        self._wait_s = wait_s
         self._limit_s = limit_s
         self._children = WarmChildren(MODULE, database_url)
 
@@ -24,11 +26,11 @@ class Deciders:
         """The decision that log entry `seq` stands for.
 
         Raises:
-            DecisionUnavailable: if there is none within the limit. The entry stays in the log, so asking
+            DecisionUnavailable: if there is none in time. The entry stays in the log, so asking
                 again is safe.
         """
         request = {"cluster": cluster, "epoch": epoch, "decided_seq": seq}
-        return self._children.ask(cluster, request, self._limit_s)
+        return self._children.ask(cluster, request, wait_s=self._wait_s, limit_s=self._limit_s)
 
     def close(self) -> None:
         """End all processes."""

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from app.services.facts import FactKind, job_of
 from app.services.planning import require_cluster
-from app.store import live, plans
+from app.store import executors, live, plans
 from app.store.engine import reading
 from app.store.tables import ClusterRow, DecisionRow, EpochRow, JobRow, LiveState, LogRow
 from domain.jobs import Job
@@ -90,6 +90,7 @@ def report(engine: Engine, cluster: str) -> dict[str, Any]:
         quotas = {pool.name: pool.quota_gpus for pool in live.pools(session, cluster)}
         epochs = live.epochs(session, cluster)
         decisions = plans.decisions(session, cluster)
+        changes = [event.data for event in executors.share_changes(session, cluster)]
     reality = _relive(quotas, epochs, entries)
     if not any(job.state in live.UNFINISHED for job in jobs):
         reality.shadow.advance(math.inf)  # nothing is open any more, so the reference can be told to its end
@@ -102,6 +103,7 @@ def report(engine: Engine, cluster: str) -> dict[str, Any]:
         },
         **_sharing(jobs, entries),
         **_holds(decisions),
+        "shares_in_force": _in_force(changes),
         **_promise(measured.values()),
         "pools": [_pool(pool, jobs, measured) for pool in quotas],
     }
@@ -192,6 +194,15 @@ def _sharing(jobs: Sequence[JobRow], entries: Sequence[LogRow]) -> dict[str, Any
 def _holds(decisions: Iterable[DecisionRow]) -> dict[str, int]:
     held = [sum(hold["num_gpus"] for hold in one.answer.get("holds", ())) for one in decisions]
     return {"holds": sum(gpus > 0 for gpus in held), "held_gpus_most": max(held, default=0)}
+
+
+def _in_force(conditions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """By which means shares were changed, and from when on they held, as the executors read them back."""
+    keys = ("primitive", "enforcement", "effective_at", "state")
+    counted = Counter(tuple(str(condition.get(key, "")) for key in keys) for condition in conditions)
+    return [
+        {**dict(zip(keys, means, strict=True)), "times": times} for means, times in sorted(counted.items())
+    ]
 
 
 def _promise(measured: Iterable[_Measured]) -> dict[str, Any]:

@@ -26,6 +26,9 @@ _LONGEST_LINE: Final = 16 * 2**20
 _LOOK_S: Final = 0.25
 _STOP_S: Final = 5.0
 
+_LATE: Final = "no decision within the time limit; ask again"
+_DEAD: Final = "the deciding process has died; ask again"
+
 _log = structlog.get_logger(__name__)
 
 
@@ -47,6 +50,8 @@ class WarmChildren:
         self,
         key: str,
         request: Mapping[str, Any],
+        *,
+        wait_s: float,
         limit_s: float,
         check: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
@@ -55,19 +60,25 @@ class WarmChildren:
         Args:
             key: which one.
             request: goes to it as JSON.
-            limit_s: it is killed if it takes longer; a kill switch, not how its work is bounded.
+            wait_s: how long to wait for the answer; the child works on, so asking again later helps.
+            limit_s: it is killed if it works longer on one answer; a kill switch, not how work is bounded.
             check: called several times a second; what it raises ends the child and is passed on.
 
         Raises:
             DecisionUnavailable: if there is no answer in time, or the child says why there is none.
         """
         child = self._of(key)
-        with child.lock:
-            try:
-                said = child.ask(request, limit_s, check)
-            except BaseException:
-                self._drop(key, child)
-                raise
+        if not child.lock.acquire(timeout=wait_s):
+            raise DecisionUnavailable(_LATE)
+        try:
+            said = child.ask(request, wait_s, limit_s, check)
+        except StillWorking as error:
+            raise DecisionUnavailable(_LATE) from error
+        except BaseException:
+            self._drop(key, child)
+            raise
+        finally:
+            child.lock.release()
         if "refusal" in said:
             raise DecisionUnavailable(said["refusal"]["message"])
         answer: dict[str, Any] = said["answer"]
@@ -100,6 +111,10 @@ class WarmChildren:
         child.close(is_stuck=True)
 
 
+class StillWorking(Exception):  # noqa: N818
+    """The child has not answered yet; it goes on."""
+
+
 class _Child:
     """One process. Questions to it are asked one after the other, under its lock."""
 
@@ -113,19 +128,31 @@ class _Child:
             start_new_session=True,
         )
         self._left = b""
+        self._asked = 0
+        self._answered = 0
+        self._busy_since_s = 0.0
 
-    def ask(self, request: Mapping[str, Any], limit_s: float, check: Callable[[], None]) -> dict[str, Any]:
-        """Send a line, read a line."""
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
-            raise DecisionUnavailable("the deciding process has no pipes")
+    def ask(
+        self, request: Mapping[str, Any], wait_s: float, limit_s: float, check: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Send a line, read lines until the one that answers it: earlier ones nobody waits for any more."""
+        stdin = self._process.stdin
+        now_s = time.monotonic()
+        if self._asked == self._answered:
+            self._busy_since_s = now_s
+        self._asked += 1
         try:
-            stdin.write(json.dumps(request, allow_nan=False).encode() + b"\n")
+            if stdin is None:
+                raise DecisionUnavailable(_DEAD)
+            stdin.write(json.dumps({**request, "number": self._asked}, allow_nan=False).encode() + b"\n")
             stdin.flush()
         except OSError as error:
-            raise DecisionUnavailable("the deciding process has died; ask again") from error
-        said: dict[str, Any] = json.loads(self._line(stdout.fileno(), time.monotonic() + limit_s, check))
-        return said
+            raise DecisionUnavailable(_DEAD) from error
+        while True:
+            said: dict[str, Any] = json.loads(self._line(now_s + wait_s, limit_s, check))
+            self._answered = said["number"]
+            if self._answered == self._asked:
+                return said
 
     def close(self, *, is_stuck: bool = False) -> None:
         """End it; it holds nothing that is not in the log."""
@@ -143,17 +170,23 @@ class _Child:
             self._process.kill()
             self._process.wait()
 
-    def _line(self, descriptor: int, until_s: float, check: Callable[[], None]) -> bytes:
+    def _line(self, until_s: float, limit_s: float, check: Callable[[], None]) -> bytes:
+        stdout = self._process.stdout
+        if stdout is None:
+            raise DecisionUnavailable(_DEAD)
         with selectors.DefaultSelector() as selector:
-            selector.register(descriptor, selectors.EVENT_READ)
+            selector.register(stdout, selectors.EVENT_READ)
             while b"\n" not in self._left:
                 if selector.select(_LOOK_S):
-                    data = os.read(descriptor, 65536)
+                    data = os.read(stdout.fileno(), 65536)
                     if not data or len(self._left) > _LONGEST_LINE:
-                        raise DecisionUnavailable("the deciding process has died; ask again")
+                        raise DecisionUnavailable(_DEAD)
                     self._left += data
+                elif time.monotonic() > self._busy_since_s + limit_s:
+                    raise DecisionUnavailable(_LATE)
                 elif time.monotonic() > until_s:
-                    raise DecisionUnavailable("no decision within the time limit; ask again")
+                    raise StillWorking
                 check()
         line, _, self._left = self._left.partition(b"\n")
+        self._busy_since_s = time.monotonic()
         return line

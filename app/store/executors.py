@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import and_, or_
 from sqlalchemy import select as columns
-from sqlmodel import Session, col, func, select, update
+from sqlmodel import Session, col, func, select
 
 from app.store.tables import (
     DesiredRow,
@@ -108,16 +108,6 @@ def node(session: Session, cluster: str, name: str) -> NodeRow | None:
 def join_token(session: Session, token_sha256: str) -> JoinTokenRow | None:
     """A join token by its hash."""
     return session.get(JoinTokenRow, token_sha256, populate_existing=True)
-
-
-def use_join_token(session: Session, token_sha256: str, now: datetime) -> bool:
-    """Use a token up; False if somebody else was first."""
-    used = (
-        update(JoinTokenRow)
-        .where(col(JoinTokenRow.token_sha256) == token_sha256, col(JoinTokenRow.used_at).is_(None))
-        .values(used_at=now)
-    )
-    return session.exec(used).rowcount == 1
 
 
 def wishes(session: Session, cluster: str, nodes: Collection[str] | None) -> dict[str, list[tuple[Any, ...]]]:
@@ -322,3 +312,11 @@ def _reading(device: Mapping[str, object], name: str) -> float | None:
     told = device.get(name)
     value = told.get("value") if isinstance(told, dict) else told
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def share_changes(session: Session, cluster: str) -> Sequence[ExecutorEventRow]:
+    """What executors said of shares they have changed, in the order in which it came."""
+    query = select(ExecutorEventRow).where(
+        ExecutorEventRow.cluster == cluster, col(ExecutorEventRow.kind).in_(("squeezed", "swelled"))
+    )
+    return session.exec(query.order_by(col(ExecutorEventRow.recorded_at), ExecutorEventRow.event_id)).all()

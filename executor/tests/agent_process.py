@@ -103,12 +103,19 @@ class AgentProcess:
     def clean_up(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.kill()
-        holders = processes.make(self.state / "placements")
-        for path in (self.state / "placements").iterdir():
-            found = holders.find(path.name) if path.is_dir() else None
-            if found is not None:
-                holders.kill(path.name, found)
-                holders.forget(path.name, found)
+        end_all(self.state)
+
+
+def end_all(state: Path) -> None:
+    """End what a test has left running, and take its group away."""
+    holders = processes.make(state / "placements")
+    for path in (state / "placements").iterdir():
+        found = holders.find(path.name) if path.is_dir() else None
+        if found is not None:
+            holders.kill(path.name, found)
+            holders.forget(path.name, found)
+    if holders._base is not None and holders._base.exists():
+        holders._base.rmdir()
 
 
 @contextmanager

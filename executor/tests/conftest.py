@@ -315,6 +315,11 @@ class CliShareRig:
         self.timeout_s = timeout_s
         self.uuid = "GPU-aaaaaaaa-1111-2222-3333-444444444444"
         self.other = "GPU-bbbbbbbb-1111-2222-3333-444444444444"
+        # Under this very Python: a launcher found on the path can be many times slower.
+        self.control = folder / FAKE_CONTROL.name
+        _, _, script = FAKE_CONTROL.read_text().partition("\n")
+        self.control.write_text(f"#!{sys.executable} -IS\n{script}")
+        self.control.chmod(0o755)
         self.backend: ShareBackend = self.again()
 
     @property
@@ -323,7 +328,7 @@ class CliShareRig:
 
     def again(self, timeout_s: float | None = None) -> CliShare:
         wait_s = self.timeout_s if timeout_s is None else timeout_s
-        return CliShare(self.run, control=str(FAKE_CONTROL), timeout_s=wait_s)
+        return CliShare(self.run, control=str(self.control), timeout_s=wait_s)
 
     def knobs(self, **values: int) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -338,7 +343,7 @@ class CliShareRig:
         wait_for(lambda: not ((found := procfs.stat(pid)) and found.is_running), "end of the daemon")
 
     def cap_pct(self) -> float:
-        lane = mps_lane.Lane(str(FAKE_CONTROL), self.folder, self.uuid, self.timeout_s)
+        lane = mps_lane.Lane(str(self.control), self.folder, self.uuid, self.timeout_s)
         return float(lane.ask("get_default_active_thread_percentage"))
 
     def close(self) -> None:

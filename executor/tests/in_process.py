@@ -8,7 +8,7 @@ from antecast_executor import processes
 from antecast_executor.agent import Agent
 from antecast_executor.clock import Clock, read_boot_id
 from antecast_executor.devices import make
-from antecast_executor.interfaces import Capability, Exit, InForce, ProcessBackend, ProcessId
+from antecast_executor.interfaces import Capability, Exit, InForce, ProcessBackend, ProcessId, ShareBackend
 from antecast_executor.journal import Journal
 from antecast_executor.primitives import Node
 
@@ -80,16 +80,16 @@ class Mortal:
 class Life:
     """One life of an executor on a state that outlives it."""
 
-    def __init__(self, state: Path, *, boot_id: str | None = None, skip_s: float = 0.0) -> None:
+    def __init__(self, state: Path, *, boot_id: str | None = None, share: ShareBackend | None = None) -> None:
         (state / "logs").mkdir(parents=True, exist_ok=True)
         self.boot_id = boot_id or read_boot_id()
         self.journal = Journal(state / "journal.sqlite", boot_id=self.boot_id)
         backends = make("sim", state / "run", node="n")
         self.processes = Mortal(processes.make(state / "placements"))
-        self.skip_s = skip_s
+        self.skip_s = 0.0
         real = Clock()
         clock = Clock(real.wall, lambda: real.monotonic() + self.skip_s)
-        self.node = Node(backends.devices, backends.share, self.processes, clock, state / "logs")
+        self.node = Node(backends.devices, share or backends.share, self.processes, clock, state / "logs")
         self.agent = Agent(self.node, self.journal, boot_id=self.boot_id)
         self.agent.start()
 
@@ -121,13 +121,3 @@ class Life:
     def die(self) -> None:
         self.agent.close()
         self.journal.close()
-
-
-def end_all(state: Path) -> None:
-    """End what a test has left running."""
-    holders = processes.make(state / "placements")
-    for path in (state / "placements").iterdir():
-        found = holders.find(path.name) if path.is_dir() else None
-        if found is not None:
-            holders.kill(path.name, found)
-            holders.forget(path.name, found)

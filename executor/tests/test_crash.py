@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_process import end_all
 from control_plane import placement, sealed
-from in_process import Crash, Life, end_all
+from in_process import Crash, Life
 
 from antecast_executor.journal import JournalError
 

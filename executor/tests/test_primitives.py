@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_process import STUBBORN
+from agent_process import STUBBORN, end_all
 from control_plane import placement
-from in_process import Life, end_all
+from in_process import Life
 from test_crash import document
 
 from antecast_executor.actuator import Actuator
@@ -145,6 +145,10 @@ def test_a_cap_of_a_daemon_is_not_set_where_it_would_bind_a_neighbour(life: Life
     assert "set_share" in ears.notes
 
 
+def facts(condition: dict[str, Any]) -> tuple[str, str, float | None]:
+    return condition["state"], condition["enforcement"], condition["in_force"]
+
+
 def cap_pct(share: Any, uuid: str) -> float:
     with share._world.edit() as state:
         return float(state["mps"][uuid]["cap_pct"])
@@ -222,3 +226,33 @@ def test_shares_do_not_flutter(life: Life) -> None:
     assert life.condition("a", "swell") == {}, "it dwells for a moment"
     life.tick()
     assert life.condition("a", "swell")["state"] == "verified"
+
+
+def test_the_same_holds_with_the_control_program(
+    cli: Any, tmp_path: Path, eventually: Callable[..., Any]
+) -> None:
+    life = Life(tmp_path / "state", share=cli.backend)
+    try:
+        job = placement("a", SLEEP, [life.uuids[0]], share_pct=80.0, memory_mib=2560)
+        life.agent.offer(document(1, job))
+
+        def is_verified() -> bool:
+            life.tick()
+            return life.condition("a", "launch").get("state") == "verified"
+
+        eventually(is_verified, "the job to attach")
+        assert facts(life.condition("a", "launch")) == ("verified", "native", 80.0)
+        life.agent.offer(document(2, job | {"share_pct": 40.0}))
+        life.tick()
+        assert facts(life.condition("a", "squeeze")) == ("effective", "advisory", 40.0)
+        life.agent.offer(document(3, job | {"share_pct": 100.0}))
+        life.tick()
+        swelled = life.condition("a", "swell")
+        assert (swelled["state"], swelled["in_force"], swelled["effective_at"]) == (
+            "applied",
+            80.0,
+            "next_client",
+        )
+    finally:
+        life.die()
+        end_all(tmp_path / "state")

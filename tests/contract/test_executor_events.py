@@ -196,6 +196,25 @@ def test_the_late_end_of_an_old_attempt_does_not_end_the_new_one(engine, clock, 
     assert wanted_on(engine, "n3") == new
 
 
+def test_an_old_attempt_that_fails_does_not_stop_the_new_one(engine, clock, nodes):
+    (old,) = start(engine, clock, "j", [("n1", 0)], is_guest=True)
+    with transaction(engine) as session:
+        cluster = lock_cluster(session, "c")
+        fact = Fact(FactKind.SENT_BACK, to_s(cluster, clock.now()), "j")
+        observe.record(session, cluster, [fact], source="test", clock=clock)
+    (new,) = start(engine, clock, "j", [("n3", 0)])
+    tell(nodes["n1"], end(old, clock.now(), 1))  # although nobody had said that it is no longer wanted
+    assert wanted_on(engine, "n3") == [new]
+    assert job(engine, "j").state == "running"
+
+
+def test_only_a_rank_that_ends_of_its_own_accord_ends_a_job(engine, clock, nodes):
+    (name,) = start(engine, clock, "j", [("n1", 0)])
+    want_no_more(engine, clock, name)
+    tell(nodes["n1"], end(name, clock.now(), 0))
+    assert log(engine, "ended") == []
+
+
 @pytest.mark.parametrize("is_guest", [True, False])
 def test_a_job_that_a_node_refuses_is_given_back(engine, clock, nodes, is_guest):
     ids = start(engine, clock, "j", [("n1", 0), ("n2", 0)], is_guest=is_guest)

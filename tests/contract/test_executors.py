@@ -1,6 +1,8 @@
 """Executors over HTTP, on both databases: trust, sessions, leases, what they say of their nodes."""
 
 import hashlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -22,9 +24,9 @@ from nodes import (
 from service import assert_problem
 from sqlmodel import select
 
-from app.services import executors
-from app.store.engine import reading
-from app.store.tables import EpochRow, ExecutorRow, JoinTokenRow, NodeRow, RunRow
+from app.services import executors, push
+from app.store.engine import lock_cluster, reading, transaction
+from app.store.tables import EpochRow, ExecutorRow, JoinTokenRow, NodeRow, PlacementRow, RunRow
 
 
 @pytest.fixture
@@ -67,6 +69,20 @@ def test_a_token_enrols_once(n1, engine):
     token = n1.token()
     assert n1.enrol(token).status_code == 201
     assert_problem(n1.enrol(token), 401, "not-authenticated")
+    assert len(rows(engine, ExecutorRow)) == 1
+
+
+def test_of_many_who_show_the_same_token_at_once_one_is_enrolled(n1, engine):
+    token, number = n1.token(), 6
+    at_once = threading.Barrier(number)
+
+    def enrol():
+        at_once.wait()
+        return n1.enrol(token).status_code
+
+    with ThreadPoolExecutor(number) as pool:
+        found = sorted(future.result() for future in [pool.submit(enrol) for _ in range(number)])
+    assert found == [201] + [401] * (number - 1)
     assert len(rows(engine, ExecutorRow)) == 1
 
 
@@ -121,6 +137,15 @@ def test_a_successor_that_never_shows_up_is_missed(service, n1, engine):
     RemoteExecutor(service.client, "n1", 2).enrol()
     service.clock.wait(31)
     assert executors.sweep(engine, service.clock) == [("c", "n1")]
+
+
+def test_the_lease_of_a_predecessor_binds_nobody(service, n1, engine):
+    n1.begin()
+    successor = RemoteExecutor(service.client, "n1", 2).begin()
+    for _ in range(2):
+        service.clock.wait(20)
+        assert successor.status().status_code == 204
+    assert executors.sweep(engine, service.clock) == []
 
 
 def test_a_revoked_executor_is_heard_no_more_and_its_node_is_lost_in_time(service, n1, engine):
@@ -434,3 +459,33 @@ def test_executors_are_listed_a_page_at_a_time(service, n1, n2):
     assert found == sorted([n1.executor_id, n2.executor_id])
     assert second["next"] is None
     assert_problem(service.client.get("/v1/clusters/none/executors"), 404, "unknown-cluster")
+
+
+def test_plans_statuses_and_events_at_once_do_not_get_in_each_other_s_way(service, n1, n2, engine):
+    n1.begin(), n2.begin()
+    rounds = 12
+    gangs = [start(engine, service.clock, f"j{number}", [("n1", 0), ("n2", 0)]) for number in range(4)]
+    ids = [name for gang in gangs for name in gang]
+
+    def tell(executor, rank):
+        for turn in range(rounds):
+            mine = [told(gang[rank], "running", pid=turn + 1) for gang in gangs]
+            assert executor.status(placements=mine[:: 1 if turn % 2 else -1]).status_code == 204
+            event = ended(gangs[0][rank], service.clock.now(), None)
+            assert executor.events(event | {"kind": "placement_started"}).status_code == 200
+
+    def plan():
+        for turn in range(rounds):
+            with transaction(engine) as session:
+                lock_cluster(session, "c")
+                for name in ids[:: 1 if turn % 2 else -1]:
+                    session.get(PlacementRow, name).share_pct = 50.0 + turn
+                    session.flush()
+                push.publish(session, "c", service.clock)
+
+    with ThreadPoolExecutor(3) as pool:
+        for future in [pool.submit(tell, n1, 0), pool.submit(tell, n2, 1), pool.submit(plan)]:
+            future.result()
+    for name in ids:
+        assert placement(engine, name).observed["pid"] == rounds
+        assert placement(engine, name).share_pct == 50.0 + rounds - 1

@@ -293,10 +293,11 @@ def test_a_cluster_without_inventory_cannot_be_planned_for(database: Database):
 
 
 def test_placement_ids_are_safe_and_tell_jobs_apart():
-    made = [applying.placement_id(name, 1, 0) for name in ("a/b", "a_b", "x" * 300, "../../etc", "é")]
+    made = [applying.placement_id(name, 1, 0) for name in ("a/b", "a_b", "x" * 300, "../../etc", "é", "-x")]
     assert len(set(made)) == len(made)
     for one in made:
         assert len(one) <= 128
+        assert one[0].isalnum()
         assert set(one) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 

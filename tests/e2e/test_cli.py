@@ -205,7 +205,9 @@ def test_policies_lists_all_of_them_with_their_settings(antecast):
     assert "--set order=fifo" in text
 
 
-@pytest.mark.parametrize("command", ["replay", "compare", "demo", "demo-replay", "generate", "policies", "serve"])
+@pytest.mark.parametrize(
+    "command", ["replay", "compare", "demo", "demo-replay", "generate", "policies", "serve"]
+)
 def test_every_command_has_help(antecast, command):
     result = antecast(command, "--help")
     assert result.code == 0

@@ -90,7 +90,11 @@ class Topology:
                 assert process.poll() in goes_well, f"{name} ended: {self.log(name).read_text()}"
             return holds()
 
-        wait_until(look, otherwise)
+        try:
+            wait_until(look, otherwise)
+        except AssertionError as error:
+            logs = (f"{name}: {self.log(name).read_text()[-1000:]}" for name in self.processes)
+            raise AssertionError("\n".join([str(error), *logs])) from error
 
     def execute(self, name: str, *arguments: str) -> str:
         """`docker compose exec NAME ARGUMENTS`: its output."""

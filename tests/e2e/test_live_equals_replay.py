@@ -84,10 +84,10 @@ def workload_of(frame: pd.DataFrame, quotas: Mapping[str, int], train_until_s: f
 def test_live_decisions_equal_a_replay_and_are_derived_again_by_another_process(
     database: Database, tmp_path: Path
 ):
-    made = philly_like(5, days=6, num_pools=4)
+    made = philly_like(5, days=4, num_pools=4)
     settings = {"requeueable": "0.4", "eps": "0.01"}
-    train_until_s = 5 * 86_400.0
-    earlier, frame = cut(made.frame, train_until_s, train_until_s + 6 * 3600.0)
+    train_until_s = 3 * 86_400.0
+    earlier, frame = cut(made.frame, train_until_s, train_until_s + 3 * 3600.0)
     workload = workload_of(frame, made.quotas, train_until_s)
     offline = replay(workload, "anticipatory", settings, seed=3)
     with serving(database.url) as client, working(database.url, tmp_path / "worker.log"):
@@ -110,7 +110,7 @@ def test_live_decisions_equal_a_replay_and_are_derived_again_by_another_process(
 def test_policies_of_all_kinds_can_be_asked_live(database: Database, tmp_path: Path, policy: str):
     made = philly_like(6, days=1.5, num_pools=3)
     train_until_s = 86_400.0
-    earlier, frame = cut(made.frame, train_until_s, train_until_s + 2 * 3600.0)
+    earlier, frame = cut(made.frame, train_until_s, train_until_s + 900.0)
     workload = workload_of(frame, made.quotas, train_until_s)
     settings = {"requeueable": "1"} if policy == "reclaim" else {}
     offline = replay(workload, policy, settings)
