@@ -84,9 +84,9 @@ def workload_of(frame: pd.DataFrame, quotas: Mapping[str, int], train_until_s: f
 def test_live_decisions_equal_a_replay_and_are_derived_again_by_another_process(
     database: Database, tmp_path: Path
 ):
-    made = philly_like(5, days=4, num_pools=4)
-    settings = {"requeueable": "0.4", "eps": "0.01"}
-    train_until_s = 3 * 86_400.0
+    made = philly_like(7, days=4, num_pools=4, load=1.0)
+    settings = {"requeueable": "0.5", "eps": "0.01", "finish": "1"}
+    train_until_s = 2.75 * 86_400.0
     earlier, frame = cut(made.frame, train_until_s, train_until_s + 3 * 3600.0)
     workload = workload_of(frame, made.quotas, train_until_s)
     offline = replay(workload, "anticipatory", settings, seed=3)
@@ -95,6 +95,7 @@ def test_live_decisions_equal_a_replay_and_are_derived_again_by_another_process(
         schedule, remote = live(client, workload, "anticipatory")
         assert schedule.stretches == offline.schedule.stretches
         assert any(stretch.is_guest for stretch in schedule.stretches)
+        assert any(stretch.is_lost for stretch in schedule.stretches)
         decided = ok(client.get("/v1/clusters/c1/report"))
         assert decided["ended"] == len(workload.jobs)
     last_seq = remote.last_seq

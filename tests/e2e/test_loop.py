@@ -131,6 +131,26 @@ def loop(database: Database, tmp_path: Path) -> Iterator[Loop]:
                 _clear(made)
 
 
+def _children_of(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent:
+                found.append(int(entry.name))
+    return found
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def _is_up(client: httpx.Client) -> bool:
     try:
         return client.get("/readyz").is_success
@@ -191,6 +211,10 @@ def _survives_the_death_of_an_executor(loop: Loop) -> None:
 
 def _makes_one_plan_though_the_worker_is_killed(loop: Loop) -> None:
     """kill -9 of the worker while it plans; another one goes on, and there is exactly one plan."""
+    planners = _children_of(loop.executors["worker"].pid)
+    assert planners, "no planning process stays warm"
+    for pid in planners:  # so that the worker is killed midway for certain
+        os.kill(pid, signal.SIGSTOP)
     queued = ok(loop.client.post("/v1/clusters/c1/replans"))
     run_id = queued["run_id"]
 
@@ -200,6 +224,9 @@ def _makes_one_plan_though_the_worker_is_killed(loop: Loop) -> None:
     wait_until(lambda: status() == "running", f"the run does not begin\n{loop.logs()}")
     loop.kill_executor("worker")
     assert status() == "running"
+    for pid in planners:
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not any(map(_is_alive, planners)), "the dead worker's planner lives on")
     loop.executors["worker"] = loop.stage.work()
     wait_until(lambda: status() == "succeeded", f"the run is not resumed\n{loop.logs()}")
     assert [plan["run_id"] for plan in loop.plans()].count(run_id) == 1
