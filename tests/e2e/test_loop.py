@@ -6,16 +6,18 @@ One stack a database; the scenes follow one another on it.
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from databases import Database
-from live import ok, put_inventory, wait_until
+from live import finished, ok, put_inventory, wait_until
 
 from app.demo import job as demo_job
+from app.demo import scenario
 from app.demo.processes import Stage
 
 POOLS = [
@@ -35,11 +37,33 @@ class Loop:
         self.stage = stage
         self.client = client
         self.executors: dict[str, Any] = {}
+        self._submitted: dict[str, int] = {}
 
-    def submit(self, job_id: str, pool: str, num_gpus: int = 1, steps: int = FOREVER, **spec: Any) -> None:
+    def submit(self, job_id: str, pool: str, num_gpus: int = 1, steps: int = FOREVER, **fields: Any) -> None:
         argv = [sys.executable, "-I", "-S", demo_job.__file__, str(steps), "20"]
-        job = {"pool": pool, "num_gpus": num_gpus, "spec": {"argv": argv, "grace_s": 0.5, **spec}}
+        job = {"pool": pool, "num_gpus": num_gpus, "spec": {"argv": argv, "grace_s": 0.5}, **fields}
         self.tell(kind="submitted", job_id=job_id, job=job)
+
+    def learn(self, now: datetime) -> None:
+        """Import a history in which speech is busy and vision seldom is."""
+        clock_origin = datetime.fromisoformat(ok(self.client.get("/v1/clusters/c1"))["clock_origin"])
+        csv_text = scenario.history_csv((now - clock_origin).total_seconds(), seed=7)
+        rows = [row for row in csv_text.splitlines() if ",4," not in row]  # no gang wider than a quota
+        headers = {"Content-Type": "text/csv"}
+        queued = ok(self.client.post("/v1/clusters/c1/history", content="\n".join(rows), headers=headers))
+        finished(self.client, queued["run_id"])
+
+    def seq_of(self, job_id: str) -> int:
+        """Number of the log's entry by which a job was submitted, at the latest."""
+        if job_id not in self._submitted:
+            self._submitted[job_id] = int(ok(self.client.get("/v1/clusters/c1"))["seq"])
+        return self._submitted[job_id]
+
+    def until_plan(self, holds: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until the newest plan is as wanted."""
+        wait_until(
+            lambda: any(map(holds, self.plans()[:1])), f"no such plan: {self.plans()[:1]}\n{self.logs()}"
+        )
 
     def tell(self, **event: Any) -> None:
         told = ok(self.client.post("/v1/clusters/c1/events", json={"events": [event]}))
@@ -105,26 +129,31 @@ class Loop:
         return "\n".join(texts)
 
 
-@pytest.fixture
-def loop(database: Database, tmp_path: Path) -> Iterator[Loop]:
+@contextmanager
+def looping(
+    database: Database,
+    folder: Path,
+    cluster: Mapping[str, Any],
+    pools: Sequence[Mapping[str, Any]],
+    **env: str,
+) -> Iterator[Loop]:
+    """Service, worker and two executors, around one cluster of two nodes."""
     env = {
         "ANTECAST_LEASE_S": str(LEASE_S),
         "ANTECAST_STATUS_EVERY_S": "0.5",
         "ANTECAST_POLL_WAIT_S": "5",
         "ANTECAST_WORKER_LEASE_S": "3",
+        **env,
     }
-    with Stage(tmp_path / "stage") as stage:
+    with Stage(folder) as stage:
         stage.serve(env, database_url=database.url, has_worker=False)
         worker = stage.work()
         with httpx.Client(base_url=stage.url, timeout=60.0) as client:
             wait_until(lambda: _is_up(client), "the service does not start")
             made = Loop(stage, client)
-            body = {"name": "c1", "enforced_by": "executors", "policy": "reclaim"}
-            ok(client.post("/v1/clusters", json={**body, "settings": {"requeueable": "1"}}))
-            put_inventory(client, POOLS, NODES)
-            for node in NODES:
-                made.start_executor(str(node["name"]), is_first=True)
             made.executors["worker"] = worker
+            ok(client.post("/v1/clusters", json={"name": "c1", "enforced_by": "executors", **cluster}))
+            put_inventory(client, pools, NODES)
             try:
                 yield made
             finally:
@@ -166,11 +195,47 @@ def _clear(loop: Loop) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_lending_reclaiming_killing_and_losing(loop: Loop) -> None:
-    _lends_and_gives_back(loop)
-    _survives_the_death_of_an_executor(loop)
-    _makes_one_plan_though_the_worker_is_killed(loop)
-    _plans_anew_without_a_lost_node(loop)
+def test_lending_reclaiming_killing_and_losing(database: Database, tmp_path: Path) -> None:
+    cluster = {"policy": "reclaim", "settings": {"requeueable": "1"}}
+    with looping(database, tmp_path / "stage", cluster, POOLS) as loop:
+        for node in NODES:
+            loop.start_executor(str(node["name"]), is_first=True)
+        _lends_and_gives_back(loop)
+        _survives_the_death_of_an_executor(loop)
+        _makes_one_plan_though_the_worker_is_killed(loop)
+        _plans_anew_without_a_lost_node(loop)
+
+
+def test_gpus_held_for_an_owner_are_planned_anew_when_their_node_is_lost(
+    database: Database, tmp_path: Path
+) -> None:
+    """A job that nobody makes room for has GPUs kept for it; with the node goes the hold, and comes back."""
+    origin = datetime.now(UTC)
+    env = {"ANTECAST_CLOCK_SPEED": "10", "ANTECAST_CLOCK_ORIGIN": origin.isoformat()}
+    cluster = {"policy": "anticipatory", "settings": {"lives": "learned", "eps": "0.01"}}
+    pools = [{"name": "vision", "quota_gpus": 2}, {"name": "speech", "quota_gpus": 2}]
+    with looping(database, tmp_path / "stage", cluster, pools, **env) as loop:
+        loop.learn(origin)
+        for node in NODES:
+            loop.start_executor(str(node["name"]), is_first=True)
+        for name in ("s1", "s2", "s3"):
+            loop.submit(name, "speech", user="ada", name="train-asr")
+        assert not loop.until("s2", state="running")["is_guest"]
+        guest = loop.until("s3", state="running")
+        assert guest["is_guest"]
+        loop.submit("gang", "vision", num_gpus=2)
+        loop.until_plan(lambda plan: plan["holds"] == [{"pool": "vision", "num_gpus": 2, "until": None}])
+        loop.submit("s4", "speech", user="ada", name="train-asr")
+        loop.until_plan(lambda plan: plan["seq_seen"] > loop.seq_of("s4"))
+        assert loop.job("s4")["state"] == "waiting", "GPUs that are held are not lent"
+        node = guest["gpus"][0][0]
+        loop.kill_executor(node)
+        loop.until_node(node, is_there=False)
+        loop.until_plan(lambda plan: plan["holds"] == [] and plan["epoch"] > 1)
+        assert loop.job("s3")["state"] == "waiting"
+        assert loop.job("gang")["state"] == "waiting"
+        loop.start_executor(node)
+        loop.until("gang", state="running", is_guest=False)
 
 
 def _lends_and_gives_back(loop: Loop) -> None:
