@@ -6,10 +6,10 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench lock clean
+.PHONY: help setup demo demo-replay test check bench lock clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -32,16 +32,21 @@ $(DEV): requirements-dev.lock $(RUNTIME)
 
 setup: $(DEV)  ## create .venv with everything a developer needs
 
-demo: $(RUNTIME)  ## a generated cluster replayed under five policies: table, pictures, one sentence
+demo: $(RUNTIME)  ## the whole loop on simulated GPUs, about a minute: a report, a picture of who ran where
 	$(BIN)/antecast demo --out var/demo
 
+demo-replay: $(RUNTIME)  ## a generated cluster replayed under five policies: table, pictures, one sentence
+	$(BIN)/antecast demo-replay --out var/demo-replay
+
 test: $(DEV)  ## all tests that need nothing but this checkout
+	$(BIN)/python -m pytest executor/tests
 	$(BIN)/python -m pytest -m "not bench_data"
 
 check: $(DEV)  ## format, lint, complexity, types, import direction
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict executor/src
 	$(BIN)/lint-imports
 
 bench: $(DEV)  ## speed and memory, as tables

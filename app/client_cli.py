@@ -1,7 +1,7 @@
 """The commands that ask a running service over HTTP."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from app.service_cli import DatabaseOption, seconds_of
+from app.service_cli import DatabaseOption, migrate_database, seconds_of
 
 if TYPE_CHECKING:
     from app.remote import Remote
@@ -36,9 +36,13 @@ ClusterOption = Annotated[str, typer.Option("--cluster", help="Name of the clust
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
 _URL: Final = "http://127.0.0.1:8000"
+_SHOWN_FAULTS: Final = 10
+_LEAST_WIDTH: Final = 110
 
 
-@commands.command(name="import", epilog="Example: antecast import jobs.csv --cluster research")
+@commands.command(
+    name="import", epilog="Example: antecast import jobs.csv --cluster research --origin 2026-01-05"
+)
 def import_history(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV of past jobs.")],
     cluster: ClusterOption,
@@ -47,27 +51,33 @@ def import_history(
         bool, typer.Option("--lenient", help="Leave bad rows out instead of refusing.")
     ] = False,
     origin: Annotated[
-        datetime | None, typer.Option("--origin", help="Instant (UTC) of the file's second 0.")
+        datetime | None,
+        typer.Option(
+            "--origin", help="Instant (UTC) of the file's second 0 [default: that of the cluster's clock]."
+        ),
     ] = None,
     as_json: JsonOption = False,
     url: UrlOption = _URL,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Import a file of past jobs, for forecasts to learn from; waits until it is read."""
+    """Import a file of past jobs, for forecasts to learn from; waits until it is read.
+
+    Columns: job_id, pool, submit_s, num_gpus, duration_s; user and name make forecasts better.
+    """
     options = {"format": file_format, "lenient": str(lenient).lower()}
     if origin is not None:
         options["origin"] = origin.isoformat() + ("Z" if origin.tzinfo is None else "")
     with _service(url, key_file) as service:
         queued = service.upload(f"/v1/clusters/{cluster}/history", file, options)
-        with _progress(f"reading {file.name}", is_silent=as_json) as tell:
-            done = service.wait_for(queued["run_id"], tell)["result"]
+        try:
+            with _progress(f"reading {file.name}", is_silent=as_json) as tell:
+                done = service.wait_for(queued["run_id"], tell)["result"]
+        finally:
+            _list_faults(service.get(f"/v1/clusters/{cluster}/history/{queued['import_id']}"))
     if as_json:
         _print_json(done)
     else:
-        typer.echo(
-            f"{done['num_jobs']} jobs imported, {done['num_skipped']} rows left out, "
-            f"{done['num_faults']} faults; import {queued['import_id']}"
-        )
+        typer.echo(f"{done['num_jobs']} jobs imported, {done['num_skipped']} rows left out")
 
 
 @commands.command(epilog="Example: antecast plan --cluster research")
@@ -77,7 +87,10 @@ def plan(
     url: UrlOption = _URL,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Make a plan of this moment, wait for it and print it."""
+    """Make a plan of this moment, wait for it and print it.
+
+    Executors carry it out; where the scheduler asks for decisions it is advice.
+    """
     with _service(url, key_file) as service:
         run = service.post(f"/v1/clusters/{cluster}/replans")
         with _progress("planning", is_silent=as_json) as tell:
@@ -110,7 +123,10 @@ def ask(
     url: UrlOption = _URL,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Ask what other quotas, another policy or other settings would have done; nothing is changed."""
+    """Ask what other quotas, another policy or other settings would have done; nothing is changed.
+
+    The last days of the history and of what has ended since are replayed twice: as it is, and changed.
+    """
     body: dict[str, Any] = {
         "quotas": {pool: _gpus(pool, value) for pool, value in _pairs(quota or []).items()},
         "days": days,
@@ -167,6 +183,7 @@ def join_token(
 ) -> None:
     """Make a one-time token by which a node's executor enrols, and print it, this once.
 
+    Put it into a file with mode 600 on the node, for `antecast-executor run --token-file`.
     With --database-url it is made in the database itself, without a running service.
     """
     ttl_s = int(seconds_of(ttl))
@@ -184,7 +201,11 @@ def join_token(
 def create_cluster(
     name: Annotated[str, typer.Argument(help="Name of the cluster: a-z, 0-9 and -.")],
     enforced_by: Annotated[
-        str, typer.Option("--enforced-by", help="scheduler (it asks) or executors (ours, on the nodes).")
+        str,
+        typer.Option(
+            "--enforced-by",
+            help="scheduler (yours, it asks for decisions) or executors (ours, on the nodes).",
+        ),
     ] = "scheduler",
     policy: Annotated[
         str, typer.Option("--policy", help="Policy: see `antecast policies`.")
@@ -230,7 +251,8 @@ def inventory(
         typer.Argument(
             exists=True,
             dir_okay=False,
-            help='JSON: {"pools": [{"name", "quota_gpus"}], "nodes": [{"name", "num_gpus"}]}.',
+            help='JSON: {"pools": [{"name": "vision", "quota_gpus": 8, "is_requeueable": true}], '
+            '"nodes": [{"name": "node-1", "num_gpus": 8}]}; nodes are needed for executors only.',
         ),
     ] = None,
     url: UrlOption = _URL,
@@ -253,6 +275,7 @@ def _token_from_database(database_url: str, cluster: str, node: str, ttl_s: int)
     from app.services import executors  # noqa: PLC0415
     from app.store.engine import make_engine, transaction  # noqa: PLC0415
 
+    migrate_database(database_url)
     engine = make_engine(database_url)
     try:
         with transaction(engine) as session:
@@ -289,6 +312,17 @@ def _progress(what: str, *, is_silent: bool) -> Iterator[Callable[[dict[str, Any
         yield tell
 
 
+def _list_faults(read: Mapping[str, Any]) -> None:
+    """What is wrong in a file, on standard error."""
+    shown = read["faults"][:_SHOWN_FAULTS]
+    for fault in shown:
+        place = "" if fault["line"] is None else f"line {fault['line']}: "
+        typer.echo(f"{place}{fault['rule']}: {fault['message']}", err=True)
+    left = (read["num_faults"] or 0) - len(shown)
+    if left > 0:
+        typer.echo(f"and {left} more", err=True)
+
+
 def _pairs(parts: list[str]) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for part in parts:
@@ -311,6 +345,8 @@ def _print(*parts: Any) -> None:
     from rich.console import Console  # noqa: PLC0415 - slow to load
 
     console = Console()
+    if not console.is_terminal:  # a file or a pipe is as wide as it has to be
+        console = Console(width=max(console.width, _LEAST_WIDTH))
     for part in parts:
         console.print(part, markup=False, highlight=False)
 

@@ -38,14 +38,17 @@ def serve(
         bool, typer.Option("--no-worker", help="The API alone; workers run elsewhere: `antecast worker`.")
     ] = False,
 ) -> None:
-    """Run the service: the API and one worker; Ctrl-C ends both."""
+    """Run the service: the API and one worker; Ctrl-C ends both.
+
+    GET /readyz answers 200 once it can work. Who asks needs a key: `antecast key create`.
+    """
     settings = _settings(host=host, port=port, database_url=database_url, auth=auth)
     if no_worker:
         _serve_here(settings)
         return
     from app.supervise import Supervisor  # noqa: PLC0415 - not for the other commands
 
-    _migrate(settings.database_url)
+    migrate_database(settings.database_url)
     supervisor = Supervisor(_environment(settings))
     supervisor.add("API", ["serve", "--no-worker"], is_restarted=False)
     supervisor.add("worker", ["worker"], is_restarted=True)
@@ -68,30 +71,35 @@ def worker(database_url: DatabaseOption = None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: made.stop())
     if not end_with_supervisor(made.stop):
-        _migrate(settings.database_url)
+        migrate_database(settings.database_url)
     raise typer.Exit(0 if made.run() else 1)
 
 
 @commands.command()
 def migrate(database_url: DatabaseOption = None) -> None:
     """Bring the database's tables up to date. Does nothing if they are; several may do so at once."""
-    _migrate(_settings(database_url=database_url).database_url)
+    migrate_database(_settings(database_url=database_url).database_url)
 
 
 @key_commands.command(
-    name="create", epilog="Example: antecast key create scheduler --scope read --scope apply"
+    name="create",
+    epilog="Example: (umask 077; antecast key create me --scope admin > ~/.config/antecast/key)",
 )
 def create_key(
     name: Annotated[str, typer.Argument(help="Whose key it is; appears in logs and runs.")],
     scope: Annotated[list[str], typer.Option("--scope", help="read, plan, apply or admin; may be repeated.")],
     database_url: DatabaseOption = None,
 ) -> None:
-    """Make an API key and print it, this once."""
+    """Make an API key and print it, this once; in the database itself, with or without a running service.
+
+    read: look at everything. plan: replans, imports, what-ifs, epochs. apply: events and decisions (a
+    scheduler's key). admin: everything, also clusters, nodes and keys.
+    """
     from app.services import keys  # noqa: PLC0415 - slow to load
     from app.store.engine import make_engine  # noqa: PLC0415
 
     settings = _settings(database_url=database_url)
-    _migrate(settings.database_url)
+    migrate_database(settings.database_url)
     engine = make_engine(settings.database_url)
     try:
         typer.echo(keys.create(engine, name, scope))
@@ -130,16 +138,30 @@ def _serve_here(settings: Any) -> None:
     server = uvicorn.Server(config)
     app.state.is_stopping = lambda: server.should_exit  # executors that wait for news are sent home
     if not end_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM)):
-        _migrate(settings.database_url)
-    server.run()
+        migrate_database(settings.database_url)
+    try:
+        server.run()
+    except SystemExit:  # its own exit code would say something else here
+        raise typer.Exit(1) from None
     if not server.started:
         raise typer.Exit(1)
 
 
-def _migrate(database_url: str) -> None:
-    from app.runs.worker import migrate as bring_up_to_date  # noqa: PLC0415 - slow to load
+def migrate_database(database_url: str) -> None:
+    """Bring a database's tables up to date.
 
-    bring_up_to_date(database_url)
+    Raises:
+        SettingError: if it cannot be reached or opened.
+    """
+    from sqlalchemy.exc import OperationalError  # noqa: PLC0415 - slow to load
+
+    from app.runs.worker import migrate as bring_up_to_date  # noqa: PLC0415
+    from domain.errors import SettingError  # noqa: PLC0415
+
+    try:
+        bring_up_to_date(database_url)
+    except OperationalError as error:
+        raise SettingError(f"the database cannot be used: {error.orig}") from error
 
 
 def _settings(**given: Any) -> Any:

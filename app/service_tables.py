@@ -1,6 +1,7 @@
 """Plans and what-ifs as tables for people."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from rich import box
@@ -23,15 +24,19 @@ _FIGURES: Final = (
 
 def plan_table(plan: Mapping[str, Any]) -> Iterator[Any]:
     """One row per thing to do, in the order in which it is to be done."""
-    enforced = "" if plan["is_enforced"] else "; advice only: the scheduler asks for decisions"
-    title = f"plan {plan['number']} of {plan['at']}, {plan['status']}{enforced}"
-    table = _table(title, "do", "job or pool", "how")
+    at = datetime.fromisoformat(plan["at"]).strftime("%Y-%m-%d %H:%M:%S")
+    use = (
+        "carried out by the executors"
+        if plan["is_enforced"]
+        else "advice only: the scheduler asks for decisions"
+    )
+    table = _table("do", "job or pool", "how")
     for job_id in plan["send_backs"]:
-        table.add_row("send back", Text(job_id), "")
+        table.add_row("send back", Text(job_id), "its GPUs are wanted by their owner")
     for job_id in plan["conversions"]:
         table.add_row("make own", Text(job_id), "was a guest")
     for start in plan["starts"]:
-        table.add_row("start", Text(start["job_id"]), "guest" if start["is_guest"] else "own")
+        table.add_row("start", Text(start["job_id"]), _how(start))
     for rider in plan["riders"]:
         table.add_row("start", Text(rider["job_id"]), Text(f"on the GPU of {rider['host_job_id']}"))
     for share in plan["shares"]:
@@ -40,16 +45,23 @@ def plan_table(plan: Mapping[str, Any]) -> Iterator[Any]:
         table.add_row("dropped", Text(dropped["job_id"]), Text(dropped["why"]))
     for hold in plan["holds"]:
         table.add_row("keep free", Text(hold["pool"]), f"{hold['num_gpus']} GPUs")
-    yield table if table.row_count else Text(f"{title}: nothing to do")
+    yield Text(f"plan {plan['number']} of {at} UTC ({use})" + ("" if table.row_count else ": nothing to do"))
+    if table.row_count:
+        yield table
+
+
+def _how(start: Mapping[str, Any]) -> Text:
+    where = ", ".join(f"{node}:{index}" for node, index in start["gpus"] or [])
+    kind = "as a guest on lent GPUs" if start["is_guest"] else "on its pool's own GPUs"
+    return Text(f"{kind} {where}".rstrip())
 
 
 def what_if_tables(answer: Mapping[str, Any]) -> Iterator[Any]:
     """What would have been, beside what is, for the cluster and for each pool."""
     window = answer["window"]
     days = (window["to_s"] - window["from_s"]) / 86_400
-    table = _table(
-        f"the last {days:.3g} days again, {window['jobs']} jobs", "", "as it is", "changed", "difference"
-    )
+    yield Text(f"the last {days:.3g} days again, {window['jobs']} jobs: as it is, and changed")
+    table = _table("", "as it is", "changed", "difference")
     for label, name, unit, digits in _FIGURES:
         values = (answer[part][name] for part in ("baseline", "changed", "difference"))
         before, after, difference = (_number(value, unit, digits) for value in values)
@@ -64,9 +76,8 @@ def what_if_tables(answer: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _pools(pools: list[dict[str, Any]]) -> Table:
-    table = _table(
-        "by pool", "pool", "jobs", "GPUs", "then", "mean completion, h", "then", "mean wait, h", "then"
-    )
+    names = ("jobs", "GPUs", "changed", "mean completion, h", "changed", "mean wait, h", "changed")
+    table = _table("pool", *names)
     for pool in pools:
         before, after = pool["baseline"], pool["changed"]
         table.add_row(
@@ -85,8 +96,8 @@ def _pools(pools: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _table(title: str, first: str, *others: str) -> Table:
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column(first, no_wrap=True)
     for name in others:
         table.add_column(name, justify="left" if name in ("job or pool", "how") else "right")

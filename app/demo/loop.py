@@ -136,7 +136,7 @@ class _Watch:
             coming = coming[len(due) :]
             if due:
                 _ok(self._client.post(f"{_URL}/events", json={"events": [job.event() for job in due]}))
-                self._say(f"{len(due)} jobs submitted: {due[0].job_id} ... of pool {due[0].pool}")
+                self._say("submitted: " + ", ".join(job.job_id for job in due))
             jobs = self._look()
             ended = sum(job["state"] == "ended" for job in jobs)
             self._progress(ended, num_jobs)

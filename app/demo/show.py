@@ -49,9 +49,9 @@ def table(shown: Shown) -> Table:
             f"{report['jobs']}, all ended" if report["ended"] == report["jobs"] else f"{report['ended']}",
         ),
         ("started early", f"{report['started_early']}, together {_minutes(report['hours_earlier'])} earlier"),
-        ("lent", f"{report['guests']} jobs on lent GPUs, {report['lent_gpu_hours'] * 60:.0f} GPU-minutes"),
-        ("held", f"{report['holds']} decisions kept up to {report['held_gpus_most']} GPUs for their owner"),
-        ("sent back", f"{report['sent_back']}, {report['repeated_gpu_hours'] * 60:.0f} GPU-minutes repeated"),
+        ("lent", f"{report['guests']} jobs on lent GPUs, {report['lent_gpu_hours'] * 60:.1f} GPU-minutes"),
+        ("held", f"up to {report['held_gpus_most']} GPUs for their owner, by {report['holds']} decisions"),
+        ("sent back", f"{report['sent_back']}, {report['repeated_gpu_hours'] * 60:.1f} GPU-minutes repeated"),
         ("squeezed", f"{report['squeezed']} jobs; {_in_force(report['shares_in_force'])}"),
         ("slowed", _slowed(report)),
         ("plans", f"{len(shown.plans)} in {shown.real_s:.0f} s"),
@@ -142,7 +142,7 @@ def draw(shown: Shown, path: Path) -> Path:
     from matplotlib import pyplot as plt  # noqa: PLC0415
     from matplotlib.patches import Patch  # noqa: PLC0415
 
-    stretches = bars(shown)
+    stretches = sorted(bars(shown), key=lambda bar: bar.kind == "rider")  # riders over their hosts
     gpus = [(node, index) for node, number in scenario.NODES.items() for index in range(number)]
     figure, axes = plt.subplots(figsize=(11, 4.2), layout="constrained")
     for bar in stretches:

@@ -93,6 +93,23 @@ def test_an_unknown_share_is_set_again() -> None:
     ]
 
 
+def test_an_unknown_share_beside_others_goes_low_first_and_grows_when_there_is_room() -> None:
+    wanted = [want("a", share_pct=50.0)]
+    here = [seen("a", share_pct=None), seen("b", RunState.STOPPING, 50.0), seen("c", RunState.STOPPING, 40.0)]
+    assert reconcile(wanted, here).actions == (Action("squeeze", "a", 10.0),)
+    here[0] = seen("a", share_pct=10.0)
+    assert reconcile(wanted, here).actions == ()
+    assert reconcile(wanted, here[:2]).actions == (Action("swell", "a", 50.0),)
+
+
+def test_two_unknown_shares_on_a_gpu_do_not_wait_for_each_other() -> None:
+    wanted = [want("a", share_pct=50.0), want("b", share_pct=50.0)]
+    here = [seen("a", share_pct=None), seen("b", share_pct=None)]
+    assert [action.value for action in reconcile(wanted, here).actions] == [10.0, 10.0]
+    low = [seen("a", share_pct=10.0), seen("b", share_pct=10.0)]
+    assert [action.value for action in reconcile(wanted, low).actions] == [50.0, 50.0]
+
+
 def test_pauses_and_resumes() -> None:
     paused = want("a", state=Wanted.PAUSED)
     assert names(reconcile([paused], [seen("a")]).actions) == [("pause", "a")]

@@ -197,3 +197,45 @@ def test_importing_the_command_line_loads_nothing_slow():
         "fastapi",
         "sqlalchemy",
     }
+
+
+def test_a_refused_file_is_explained_fault_by_fault(ask, service, cluster):
+    file = service.folder / "bad.csv"
+    file.write_text("job_id,pool,submit_s,num_gpus,duration_s\na,vision,0,1,-5\nb,vision,5,x,1\n")
+    result = ask("import", file, "--cluster", cluster)
+    assert result.code == 2
+    assert "line 2: negative-duration: " in result.err
+    assert "line 3: " in result.err
+    assert "was refused" in result.err
+
+
+def test_jobs_that_end_after_now_are_pointed_out(ask, service, cluster):
+    (service.folder / "late.csv").write_text("job_id,pool,submit_s,num_gpus,duration_s\na,vision,0,1,1e9\n")
+    result = ask("import", service.folder / "late.csv", "--cluster", cluster, "--json")
+    assert result.code == 0
+    assert "is `origin`, the instant of the file's second 0, right?" in result.err
+    assert json.loads(result.out)["num_jobs"] == 1
+
+
+def test_a_port_that_is_taken_ends_the_service(service):
+    port = service.url.rpartition(":")[2]
+    command = [sys.executable, "-m", "app", "serve", "--no-worker", "--port", port]
+    env = {**os.environ, "ANTECAST_DATABASE_URL": f"sqlite:///{service.folder}/second.db"}
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "address already in use" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "url", "words"),
+    [
+        (("join-token", "nix", "node-1"), "sqlite:///{folder}/new.db", "there is no cluster 'nix'"),
+        (("migrate",), "postgresql://nobody@127.0.0.1:1/nix", "the database cannot be used"),
+        (("migrate",), "sqlite:////proc/nix.db", "the database cannot be used"),
+    ],
+)
+def test_a_database_that_is_new_or_away_is_no_surprise(antecast, tmp_path, command, url, words):
+    result = antecast(*command, "--database-url", url.format(folder=tmp_path))
+    assert result.code == 2
+    assert words in result.err
+    assert "Traceback" not in result.err

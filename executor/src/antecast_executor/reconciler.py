@@ -12,6 +12,8 @@ from antecast_executor.document import OnDisconnect, Placement, Wanted
 from antecast_executor.record import OVER, RunState
 
 TOLERANCE_PCT = 1e-6
+LEAST_SHARE_PCT = 10.0
+"""What a worker has at least, so going down to it takes nothing from a neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +142,36 @@ class _Work:
 
     def squeeze(self) -> None:
         for item, wanted in self._staying():
-            before = 100.0 if item.share_pct is None else item.share_pct
-            if wanted.share_pct < before and self._add("squeeze", item.placement_id, wanted.share_pct):
-                self._give(item.gpus, wanted.share_pct - before)
+            if item.share_pct is None:
+                self._make_known(item, wanted)
+                continue
+            less = wanted.share_pct - item.share_pct
+            if less < 0.0 and self._add("squeeze", item.placement_id, wanted.share_pct):
+                self._give(item.gpus, less)
+
+    def _make_known(self, item: Observed, wanted: Placement) -> None:
+        """Set a share that is not known: to what is wanted if nobody can be hurt, else low, to grow later.
+
+        It may be far below what is wanted while neighbours hold the rest; setting it at once could give out
+        more than there is.
+        """
+        share_pct = wanted.share_pct if self._is_alone(item) else LEAST_SHARE_PCT
+        if share_pct < 100.0 and self._add("squeeze", item.placement_id, share_pct):
+            self._give(item.gpus, share_pct - 100.0)
+
+    def _is_alone(self, item: Observed) -> bool:
+        return all(other is item or set(other.gpus).isdisjoint(item.gpus) for other in self._live)
 
     def swell(self) -> None:
         for item, wanted in self._staying():
-            before = 100.0 if item.share_pct is None else item.share_pct
-            is_due = wanted.share_pct > before or (item.share_pct is None and wanted.share_pct == before)
-            more = wanted.share_pct - before
-            if (
-                is_due
-                and self._has_room(item.gpus, more)
-                and self._add("swell", item.placement_id, wanted.share_pct)
-            ):
+            if item.share_pct is None:
+                if wanted.share_pct >= 100.0 and self._is_alone(item):
+                    self._add("swell", item.placement_id, wanted.share_pct)
+                continue
+            more = wanted.share_pct - item.share_pct
+            if more <= 0.0 or not self._has_room(item.gpus, more):
+                continue
+            if self._add("swell", item.placement_id, wanted.share_pct):
                 self._give(item.gpus, more)
 
     def launch(self, desired: Sequence[Placement]) -> None:

@@ -27,7 +27,10 @@ def text_of(parts):
 def test_every_part_of_a_plan_has_its_row():
     plan = {
         **PLAN,
-        "starts": [{"job_id": "[red]j1", "is_guest": True}],
+        "starts": [
+            {"job_id": "[red]j1", "is_guest": True, "gpus": [["node-1", 0], ["node-1", 1]]},
+            {"job_id": "j8", "is_guest": False, "gpus": None},
+        ],
         "send_backs": ["j2"],
         "conversions": ["j3"],
         "holds": [{"pool": "vision", "num_gpus": 4, "until": None}],
@@ -39,7 +42,8 @@ def test_every_part_of_a_plan_has_its_row():
     rows = (
         "send back   j2",
         "make own    j3",
-        "start       [red]j1       guest",
+        "start       [red]j1       as a guest on lent GPUs node-1:0, node-1:1",
+        "start       j8            on its pool's own GPUs",
         "on the GPU of j5",
         "to 40 % of its GPU",
         "ended meanwhile",
@@ -51,7 +55,8 @@ def test_every_part_of_a_plan_has_its_row():
 
 
 def test_an_empty_plan_says_so():
-    assert "nothing to do" in text_of(plan_table(PLAN))
+    said = "plan 7 of 2026-01-05 00:00:00 UTC (carried out by the executors): nothing to do\n"
+    assert text_of(plan_table(PLAN)) == said
     assert "advice only" in text_of(plan_table({**PLAN, "is_enforced": False}))
 
 
