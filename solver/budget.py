@@ -25,6 +25,7 @@ class SlowdownBudget:
     """
 
     def __init__(self, quotas: Mapping[str, int], eps: float) -> None:
+        self._quotas = dict(quotas)
         self._shadow = Shadow(quotas)
         self._eps = eps
         self._charges: dict[str, float] = {}
@@ -36,7 +37,8 @@ class SlowdownBudget:
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job has become eligible."""
-        self._shadow.submitted(job, now_s)
+        if job.num_gpus <= self._quotas[job.pool]:  # else its quota was cut while it ran: it has no reference
+            self._shadow.submitted(job, now_s)
         self._submitted += 1
 
     def started(self, job: Job, now_s: float) -> None:

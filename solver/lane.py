@@ -8,7 +8,7 @@ The lanes are told facts (a job was submitted, started, ended, ...), never inten
 scheduler ignored leaves the job due, and it is offered again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from domain.jobs import Job, submit_order
 from solver.line import Line
@@ -19,6 +19,8 @@ class Lanes:
 
     Args:
         quotas: GPUs of each pool.
+        own: jobs about to be told of that run as their pool's own already; they are inside their lane
+            wherever they stand in line and whatever the quota is by now.
 
     Attributes:
         due: own jobs that do not run yet.
@@ -26,7 +28,8 @@ class Lanes:
         without_promise: jobs whose pool's quota was cut below their width.
     """
 
-    def __init__(self, quotas: Mapping[str, int]) -> None:
+    def __init__(self, quotas: Mapping[str, int], own: Collection[str] = ()) -> None:
+        self._own_before = set(own)
         self._lines = {pool: Line(pool, quota) for pool, quota in quotas.items()}
         self._changed: dict[str, Line] = {}
         self.due: dict[str, Job] = {}
@@ -48,12 +51,17 @@ class Lanes:
             ValueError: if it is wider than its own pool's quota: refused at submit.
         """
         line = self._lines[job.pool]
-        line.append(job)
+        if job.job_id in self._own_before:
+            line.admit(job)
+        else:
+            line.append(job)
         self._changed[job.pool] = line
 
     def started(self, job: Job) -> None:
         """A job runs: as own if it was due, otherwise as a guest."""
-        if self.due.pop(job.job_id, None) is None:
+        if job.job_id in self._own_before:
+            self._own_before.discard(job.job_id)
+        elif self.due.pop(job.job_id, None) is None:
             self.guests[job.job_id] = job
 
     def ended(self, job: Job) -> None:
@@ -66,12 +74,13 @@ class Lanes:
         self.without_promise.pop(job.job_id, None)
 
     def sent_back(self, job: Job) -> None:
-        """A guest was stopped by us (or lost its node): it waits again, at the place it never left.
+        """A job was stopped: it waits again, at the place it never left.
 
-        Raises:
-            KeyError: if the job is no guest. Own jobs are never sent back.
+        We stop guests only. An own job that was stopped all the same (by its scheduler, or while we were
+        about to make it own) is inside its lane still, so it is due again.
         """
-        del self.guests[job.job_id]
+        if self.guests.pop(job.job_id, None) is None:
+            self.due[job.job_id] = self._lines[job.pool].inside[job.job_id]
 
     def requeued(self, old: Job, new: Job) -> None:
         """The user or the operator requeued a job: the old one leaves, a new one stands at the tail."""

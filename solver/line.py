@@ -38,6 +38,11 @@ class Line:
         self._require_fit(job)
         self.waiting[job.job_id] = job
 
+    def admit(self, job: Job) -> None:
+        """Let a job in whatever the quota: it was inside before the quota was cut."""
+        self.inside[job.job_id] = job
+        self.used_gpus += job.num_gpus
+
     def push_front(self, jobs: Iterable[Job]) -> None:
         """Put jobs at the head of those that wait, keeping their order (their node was lost).
 

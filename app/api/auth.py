@@ -1,6 +1,6 @@
 """Who asks, and whether they may."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
@@ -40,14 +40,14 @@ def _caller(
 CallerDep = Annotated[Caller, Depends(_caller)]
 
 
-def require(scope: str) -> Callable[..., Caller]:
+def require(scope: str) -> Callable[..., Awaitable[Caller]]:
     """A dependency that lets through who has the scope, and says who that is."""
     needed = Scope(scope)
 
-    def check(caller: CallerDep) -> Caller:
+    async def check(caller: CallerDep) -> Caller:
         if not caller.may(needed):
             raise NotAllowed(
-                f"this needs the scope {needed!r}, the key has: {', '.join(sorted(caller.scopes))}"
+                f"this needs the scope {needed.value!r}, the key has: {', '.join(sorted(caller.scopes))}"
             )
         return caller
 

@@ -1,4 +1,7 @@
-"""What routes ask for: the engine, the clock, the settings, the runs."""
+"""What routes ask for: the engine, the clock, the settings, the runs.
+
+Coroutines, though they wait for nothing: FastAPI sends every plain function to a thread and back.
+"""
 
 from typing import Annotated
 
@@ -11,27 +14,27 @@ from app.services.durable import Runs
 from app.settings import ServiceSettings
 
 
-def _engine(request: Request) -> Engine:
+async def _engine(request: Request) -> Engine:
     engine: Engine = request.app.state.engine
     return engine
 
 
-def _clock(request: Request) -> Clock:
+async def _clock(request: Request) -> Clock:
     clock: Clock = request.app.state.clock
     return clock
 
 
-def _settings(request: Request) -> ServiceSettings:
+async def _settings(request: Request) -> ServiceSettings:
     settings: ServiceSettings = request.app.state.settings
     return settings
 
 
-def _runs(request: Request) -> Runs:
+async def _runs(request: Request) -> Runs:
     runs: Runs = request.app.state.runs
     return runs
 
 
-def _limiter(request: Request) -> FailureLimiter:
+async def _limiter(request: Request) -> FailureLimiter:
     limiter: FailureLimiter = request.app.state.limiter
     return limiter
 

@@ -1,5 +1,6 @@
 """Facts in, decisions out, and what has come of them: the routes a scheduler and an operator use all day."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -9,13 +10,15 @@ from sqlalchemy import Engine
 from app.api import live_views as views
 from app.api.auth import ApplierDep, require
 from app.api.deps import ClockDep, EngineDep, RunsDep
-from app.errors import UnknownResource
+from app.clock import Clock
+from app.errors import Conflict, UnknownResource
 from app.schemas import live as schemas
 from app.schemas.base import ClusterName
 from app.services import applying, epochs, observe, replan
 from app.services import decide as deciding
 from app.services import report as reporting
 from app.services.deciding import Deciders
+from app.services.facts import Fact
 from app.services.times import to_s
 from app.store import live, plans
 from app.store.engine import lock_cluster, reading, transaction
@@ -28,7 +31,7 @@ Reads = Depends(require("read"))
 Limit = Annotated[int, Query(ge=1, le=1_000)]
 
 
-def _deciders(request: Request) -> Deciders:
+async def _deciders(request: Request) -> Deciders:
     deciders: Deciders = request.app.state.deciders
     return deciders
 
@@ -48,7 +51,7 @@ def post_events(
     """Each event is taken or rejected by itself. In a cluster that executors enforce, a replan is queued."""
     with transaction(engine) as session:
         row = lock_cluster(session, cluster)
-        facts = [views.fact_of(row, event, clock.now()) for event in body.events]
+        facts = _facts(row, body.events, clock)
         result = observe.record(session, row, facts, source=caller.name, clock=clock)
         session.flush()
         if result.accepted and row.enforced_by == EnforcedBy.EXECUTORS:
@@ -71,15 +74,16 @@ def post_decision(
     Carry the answer out in the order of its fields and tell what you did with the next call. What you did
     not do is proposed again.
     """
-    row = _cluster(engine, cluster)
-    question = deciding.Question(
-        facts=[views.fact_of(row, event, clock.now()) for event in body.events],
-        at_s=None if body.at is None else to_s(row, body.at),
-        idle_gpus=body.idle_gpus,
-        source=caller.name,
-    )
-    made = deciding.decide(engine, deciders, clock, cluster, question)
-    return views.decision(row, made)
+
+    def ask(row: ClusterRow) -> deciding.Question:
+        return deciding.Question(
+            facts=_facts(row, body.events, clock),
+            at_s=None if body.at is None else to_s(row, body.at),
+            idle_gpus=body.idle_gpus,
+            source=caller.name,
+        )
+
+    return views.decision(deciding.decide(engine, deciders, clock, cluster, ask))
 
 
 @router.get("/decisions/{seq}", tags=["decisions"], summary="A decision made earlier", dependencies=[Reads])
@@ -91,7 +95,7 @@ def get_decision(
     made = deciding.look_up(engine, cluster, seq)
     if made is None:
         raise UnknownResource(f"entry {seq} of cluster {cluster} is no decision")
-    return views.decision(row, deciding.Decision(made, None, observe.Recorded()))
+    return views.decision(deciding.Decision(row, made, None, observe.Recorded()))
 
 
 @router.get("/plans", tags=["plans"], summary="Plans, newest first", dependencies=[Reads])
@@ -140,6 +144,20 @@ def list_jobs(
     return schemas.JobsOut(items=items, next_after=items[-1].job_id if len(items) == limit else None)
 
 
+@router.post(
+    "/pauses",
+    tags=["jobs"],
+    summary="Let a running job stand still, or go on",
+    status_code=HTTPStatus.NO_CONTENT,
+    dependencies=[Depends(require("apply"))],
+)
+def post_pause(cluster: ClusterName, body: schemas.PauseIn, engine: EngineDep, clock: ClockDep) -> None:
+    """On its nodes, through their executors. The job keeps its GPUs, and its time counts as running."""
+    with transaction(engine) as session:
+        row = lock_cluster(session, cluster)
+        applying.pause(session, row, body.job_id, is_paused=body.is_paused, clock=clock)
+
+
 @router.get("/report", tags=["report"], summary="What sharing has done so far", dependencies=[Reads])
 def get_report(cluster: ClusterName, engine: EngineDep) -> schemas.ReportOut:
     """Measured against the world without sharing, job by job."""
@@ -172,6 +190,22 @@ def begin_epoch(
         if epoch is None:
             raise UnknownResource(f"cluster {cluster} has no inventory yet: put its pools first")
     return views.epoch(row, epoch)
+
+
+def _facts(cluster: ClusterRow, events: Sequence[schemas.EventIn], clock: Clock) -> list[Fact]:
+    """Events as facts. Where executors enforce, they say what runs; others tell of jobs that come and go.
+
+    Raises:
+        Conflict: if that is not theirs to tell.
+    """
+    if cluster.enforced_by == EnforcedBy.EXECUTORS:
+        for event in events:
+            if event.kind not in ("submitted", "cancelled"):
+                raise Conflict(
+                    f"job {event.job_id}: {event.kind!r} is told by the executors of cluster {cluster.name}; "
+                    "tell submitted and cancelled only"
+                )
+    return [views.fact_of(cluster, event, clock.now()) for event in events]
 
 
 def _cluster(engine: Engine, name: str) -> ClusterRow:

@@ -61,8 +61,9 @@ def answer(cluster: ClusterRow, made: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def decision(cluster: ClusterRow, made: Decision) -> schemas.DecisionOut:
+def decision(made: Decision) -> schemas.DecisionOut:
     """A decision."""
+    cluster = made.cluster
     return schemas.DecisionOut(
         **answer(cluster, made.row.answer),
         **made.row.model_dump(include={"seq", "epoch", "idle_gpus", "took_ms"}),

@@ -6,17 +6,17 @@ children import this; it loads the models.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import pandas as pd
-from sqlalchemy import Engine
+from sqlalchemy import Engine, Row
 
 from app.errors import UnknownResource
 from app.services.facts import FactKind, job_of
 from app.store import history, live
 from app.store.engine import reading
-from app.store.tables import EpochRow, JobRow, LiveState, LogRow
+from app.store.tables import EpochRow, JobRow, LiveState
 from data.schema import COLUMNS
 from domain.jobs import Job
 from domain.plans import Plan
@@ -33,13 +33,20 @@ _KEPT_ANSWERS: Final = 1024
 
 @dataclass(frozen=True)
 class Trained:
-    """What a policy of an epoch was built from."""
+    """What a policy of an epoch was built from.
+
+    Attributes:
+        running: jobs that ran when the epoch began, and whether as their pool's own.
+        all_requeueable: the operator's word is that every job may be sent back.
+    """
 
     policy: Policy
     spec: PolicySpec
     choice: ForecastChoice
     forecasters: Forecasters
     training: Training
+    running: Mapping[str, bool]
+    all_requeueable: bool
 
 
 class LiveDesk:
@@ -67,23 +74,26 @@ class LiveDesk:
         self.epoch = row
         self.seq = row.from_seq
         self.quotas = {str(pool): int(quota) for pool, quota in row.quotas}
+        self.now_s = row.at_s
         self.trained = _train(row, self.quotas, frame, ended)
         self._desk = Desk(self.trained.policy, self.trained.forecasters.observers)
         self._jobs: dict[str, Job] = {}
         self._without_promise: set[str] = set()
         self._waiting: set[str] = set()
+        self._converted: dict[str, None] = {}
         self._answers: dict[int, dict[str, Any]] = {}
         self._adopt(row.snapshot, row.at_s)
 
     def catch_up(self, until_seq: int) -> None:
         """Tell the policy what the log holds up to an entry."""
-        if until_seq <= self.seq:
-            return
-        with reading(self._engine) as session:
-            entries = live.entries(session, self.cluster, self.seq, until_seq)
-        for entry in entries:
-            self._tell(entry)
-            self.seq = entry.seq
+        while self.seq < until_seq:
+            with reading(self._engine) as session:
+                entries = live.told(session, self.cluster, self.seq, until_seq)
+            if not entries:
+                return
+            for entry in entries:
+                self._tell(entry)
+                self.seq = entry.seq
 
     def answer(self, seq: int) -> dict[str, Any]:
         """The decision that log entry `seq` stands for.
@@ -97,27 +107,42 @@ class LiveDesk:
         return self._answers[seq]
 
     def decide(self, now_s: float, idle_gpus: int, *, is_lending: bool) -> dict[str, Any]:
-        """Decide now, as a plain answer: job ids instead of jobs, and nothing beyond what is idle."""
+        """Decide now, as a plain answer: job ids instead of jobs, and nothing beyond what is idle.
+
+        A conversion is said again until the log has it: who was to hear of it may be gone.
+        """
+        now_s = self.now_s = max(self.now_s, now_s)
         plan = self._desk.decide(now_s, idle_gpus)
+        self._converted.update((job.job_id, None) for job in plan.conversions)
         answer = as_answer(plan, idle_gpus, is_lending=is_lending)
+        answer["conversions"] = list(self._converted)
         tick_s = self.trained.spec.tick_s
         asks_again = tick_s is not None and len(self._waiting) > len(answer["starts"])
         answer["ask_again_s"] = (now_s // tick_s + 1.0) * tick_s if asks_again and tick_s else None
         return answer
 
-    def _tell(self, entry: LogRow) -> None:
+    def _tell(self, entry: Row[Any]) -> None:
+        """Take over an entry, at no instant before one that has been told: an epoch may learn up to later."""
+        now_s = self.now_s = max(self.now_s, entry.at_s)
         if entry.kind == FactKind.DECIDED:
             self._answers[entry.seq] = self.decide(
-                entry.at_s, entry.data["idle_gpus"], is_lending=entry.data["is_lending"]
+                now_s, entry.data["idle_gpus"], is_lending=entry.data["is_lending"]
             )
             if len(self._answers) > _KEPT_ANSWERS:
                 del self._answers[next(iter(self._answers))]
             return
         job_id = str(entry.job_id)
         if entry.kind == FactKind.SUBMITTED:
-            self._submit(job_of({**entry.data, "job_id": job_id}), entry.at_s)
+            self._submit(self._job({**entry.data, "job_id": job_id}), now_s)
         elif job_id in self._jobs:
-            self._tell_of(self._jobs[job_id], entry)
+            self._tell_of(self._jobs[job_id], entry, now_s)
+
+    def _job(self, values: Mapping[str, Any]) -> Job:
+        """A job as the policy sees it: whoever consented to share is never sent back."""
+        job = job_of(values)
+        if not self.trained.all_requeueable:
+            return job
+        return replace(job, requeue_u=None if values.get("is_shareable") else 0.0)
 
     def _submit(self, job: Job, now_s: float) -> None:
         if job.num_gpus > self.quotas.get(job.pool, 0):
@@ -127,34 +152,33 @@ class LiveDesk:
         self._waiting.add(job.job_id)
         self._desk.submitted(job, now_s)
 
-    def _tell_of(self, job: Job, entry: LogRow) -> None:
+    def _tell_of(self, job: Job, entry: Row[Any], now_s: float) -> None:
+        if entry.kind != FactKind.STARTED:
+            self._converted.pop(job.job_id, None)
         match FactKind(entry.kind):
             case FactKind.STARTED:
                 self._waiting.discard(job.job_id)
-                self._desk.started(job, entry.at_s)
+                self._desk.started(job, now_s)
             case FactKind.ENDED:
                 self._forget(job)
-                self._desk.ended(job, entry.at_s, entry.data["duration_s"])
+                self._desk.ended(job, now_s, entry.data["duration_s"])
             case FactKind.CANCELLED:
                 self._forget(job)
-                self._desk.cancelled(job, entry.at_s)
+                self._desk.cancelled(job, now_s)
             case FactKind.SENT_BACK:
-                self._send_back(job, entry.at_s)
-            case FactKind.RESTARTED | FactKind.SUBMITTED | FactKind.DECIDED:
-                pass  # a restart begins an epoch by itself; the others are no news of a known job
+                self._send_back(job, now_s)
+            case _:
+                pass  # a restart begins an epoch by itself; the others are no news to the policy
 
     def _send_back(self, job: Job, now_s: float) -> None:
-        """A guest waits again; one that was none to the policy goes to the tail of its line instead."""
-        self._waiting.add(job.job_id)
-        if self.trained.spec.may_send_back:
-            try:
-                self._desk.sent_back(job, now_s)
-            except KeyError:
-                pass
-            else:
-                return
-        self._desk.cancelled(job, now_s)
-        self._desk.submitted(job, now_s)
+        """A job waits again, at its place; one that no longer fits its quota leaves its line."""
+        if job.num_gpus > self.quotas[job.pool]:
+            self._without_promise.add(job.job_id)
+            self._forget(job)
+            self._desk.cancelled(job, now_s)
+        else:
+            self._waiting.add(job.job_id)
+            self._desk.sent_back(job, now_s)
 
     def _forget(self, job: Job) -> None:
         self._waiting.discard(job.job_id)
@@ -165,8 +189,9 @@ class LiveDesk:
         facts: list[tuple[float, int, str, Job]] = []
         until: dict[str, float] = {}
         for place, row in reversed(list(enumerate(snapshot))):
-            job = job_of(row)
-            if job.num_gpus > self.quotas.get(job.pool, 0):
+            job = self._job(row)
+            drains = job.pool in self.quotas and self.trained.running.get(job.job_id, False)
+            if job.num_gpus > self.quotas.get(job.pool, 0) and not drains:
                 self._without_promise.add(job.job_id)
                 continue
             self._jobs[job.job_id] = job
@@ -222,8 +247,12 @@ def _train(
     spec = POLICIES[row.policy]
     common, own = split_settings(row.settings)
     choice = choose(row.policy, spec, common, may_see_truth=False)
+    all_requeueable = False
     if any(one.name == "requeueable" for one in fields(spec.settings)):
         own = {"requeueable": RECORD_DECIDES, **own}
+        all_requeueable = parse_settings(row.policy, spec.settings, own).requeueable >= 1.0
+        if all_requeueable:
+            own["requeueable"] = RECORD_DECIDES  # what the record says is then replaced, see `LiveDesk`
     past, censored = before(frame, row.at_s)
     if ended:
         imported = [(job.submit_s + duration_s, job, duration_s) for job, duration_s in past]
@@ -238,9 +267,14 @@ def _train(
         seed=row.seed,
     )
     forecasters = build(choice, training)
-    context = PolicyContext(quotas=quotas, lives=forecasters.lives, demand=forecasters.demand)
+    running = {
+        str(job["job_id"]): job["own_from_s"] is not None
+        for job in row.snapshot
+        if job["state"] == LiveState.RUNNING
+    }
+    context = PolicyContext(quotas, forecasters.lives, forecasters.demand, running=running)
     policy = spec.build(context, parse_settings(row.policy, spec.settings, own))
-    return Trained(policy, spec, choice, forecasters, training)
+    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable)
 
 
 RECORD_DECIDES: Final = "0.5"
@@ -258,4 +292,7 @@ def _lived(row: JobRow, as_of_s: float) -> tuple[float, Job, float]:
     """When a live job ended, the job, and how long it ran, as far as that can be true."""
     ended_s = min(row.ended_s or as_of_s, as_of_s)
     ran_s = ended_s - (row.started_s if row.started_s is not None else row.submit_s)
-    return ended_s, job_of(row), min(max(ran_s, 0.0), max(as_of_s - row.submit_s, 0.0))
+    ran_s = min(max(ran_s, 0.0), max(as_of_s - row.submit_s, 0.0))
+    if row.submit_s + ran_s > as_of_s:  # by a rounding error
+        ran_s = math.nextafter(ran_s, 0.0)
+    return ended_s, job_of(row), ran_s

@@ -233,6 +233,13 @@ class JobsOut(Sent):
     next_after: str | None
 
 
+class PauseIn(Received):
+    """A running job that is to stand still, or to go on."""
+
+    job_id: JobId
+    is_paused: Annotated[bool, Field(strict=True)]
+
+
 class EpochIn(Received):
     """Begin a new epoch: forecasts learn anew, from what had ended by `as_of`."""
 

@@ -13,16 +13,20 @@ from typing import Any, Final
 from sqlmodel import Session
 
 from app.clock import Clock
+from app.errors import Conflict, UnknownResource
 from app.services import observe, push
 from app.services.epochs import is_there
 from app.services.facts import Fact, FactKind, job_of
 from app.store import executors, live
-from app.store.tables import ClusterRow, JobRow, LiveState, LogRow, PlacementRow
+from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow, PlacementRow
 from domain.cluster import Gpu
 from solver.packing import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, pair_up
 from solver.placement import place
 
 Json = dict[str, Any]
+
+NOT_THERE: Final = "its GPUs are not there yet"
+"""Why a start is dropped whose GPUs have been taken since, or that has to wait for one that is."""
 
 _SOURCE: Final = "plan"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -49,8 +53,10 @@ class _Scene:
 def log_decision(
     session: Session, cluster: ClusterRow, *, at_s: float, idle_gpus: int, source: str, clock: Clock
 ) -> int:
-    """Write into the log that a decision is made here, with all it depends on; returns its number."""
-    last_s = live.last_at_s(session, cluster)
+    """Write into the log that a decision is made here, with all it depends on; returns its number.
+
+    `at_s` does not lie before the log's last entry.
+    """
     return live.append(
         session,
         cluster,
@@ -58,19 +64,12 @@ def log_decision(
             cluster=cluster.name,
             seq=0,
             kind=FactKind.DECIDED.value,
-            at_s=at_s if last_s is None else max(at_s, last_s),
+            at_s=at_s,
             data={"idle_gpus": idle_gpus, "is_lending": cluster.is_lending},
             source=source,
             recorded_at=clock.now(),
         ),
     )
-
-
-def idle_gpus(session: Session, cluster: ClusterRow) -> int:
-    """GPUs of the epoch that no job has; riders have none of their own."""
-    epoch = live.epoch(session, cluster.name, cluster.epoch)
-    capacity_gpus = 0 if epoch is None else epoch.capacity_gpus
-    return max(capacity_gpus - live.used_gpus(session, cluster.name), 0)
 
 
 def apply(
@@ -95,9 +94,9 @@ def apply(
     jobs = {job.job_id: job for job in live.unfinished(session, cluster.name)}
     scene = _Scene(session, cluster, at_s, clock, plan_id, jobs, [])
     sent_back = _send_back(scene, answer["send_backs"])
-    conversions = [job_id for job_id in answer["conversions"] if _convert(scene, job_id)]
+    conversions = _convert(scene, answer["conversions"])
     starts = _start(scene, answer["starts"], is_lending=not _is_news(scene, seq_seen))
-    riders = _pack(scene) if cluster.is_lending else []
+    riders = _pack(scene, answer["starts"]) if cluster.is_lending else []
     shares = _share(scene)
     session.flush()
     push.publish(session, cluster.name, clock)
@@ -145,15 +144,52 @@ def stop_what_left(session: Session, cluster: ClusterRow, clock: Clock) -> None:
         push.publish(session, cluster.name, clock)
 
 
-def _convert(scene: _Scene, job_id: str) -> bool:
-    job = scene.jobs.get(job_id)
-    if job is None or job.state != LiveState.RUNNING or job.own_from_s is not None:
-        return False
-    job.own_from_s = scene.at_s
-    for placement in live.wanted_of(scene.session, scene.cluster.name, job_id):
-        if placement.role == "guest":
-            placement.role = "own"
-    return True
+def pause(session: Session, cluster: ClusterRow, job_id: str, *, is_paused: bool, clock: Clock) -> None:
+    """Let a running job stand still, or go on; the caller holds the cluster's lock.
+
+    It keeps its GPUs and its place, and its time counts as running: whoever pauses a job slows that job.
+
+    Raises:
+        UnknownResource: if there is no such job.
+        Conflict: if it does not run, or not through our executors.
+    """
+    if cluster.enforced_by != EnforcedBy.EXECUTORS:
+        raise Conflict(f"the jobs of cluster {cluster.name} are run by its scheduler: pause them there")
+    job = live.job(session, cluster.name, job_id)
+    if job is None:
+        raise UnknownResource(f"cluster {cluster.name} has no job {job_id!r}")
+    if job.state != LiveState.RUNNING:
+        raise Conflict(f"job {job_id} does not run, it is {job.state}")
+    for placement in live.wanted_of(session, cluster.name, job_id):
+        placement.state = "paused" if is_paused else "running"
+    session.flush()
+    push.publish(session, cluster.name, clock)
+
+
+def _convert(scene: _Scene, job_ids: Sequence[str]) -> list[str]:
+    converted = convert(scene.session, scene.cluster, job_ids, at_s=scene.at_s, clock=scene.clock)
+    for job_id in converted:
+        for placement in live.wanted_of(scene.session, scene.cluster.name, job_id):
+            if placement.role == "guest":
+                placement.role = "own"
+    return converted
+
+
+def convert(
+    session: Session, cluster: ClusterRow, job_ids: Sequence[str], *, at_s: float, clock: Clock
+) -> list[str]:
+    """Note that guests have become their pools' own; those that no longer run, or are own, are left out."""
+    if not job_ids:
+        return []
+    jobs = live.jobs_by_id(session, cluster.name, job_ids)
+    guests = [
+        job_id
+        for job_id in job_ids
+        if job_id in jobs and jobs[job_id].state == LiveState.RUNNING and jobs[job_id].own_from_s is None
+    ]
+    facts = [Fact(FactKind.CONVERTED, at_s, job_id) for job_id in guests]
+    observe.record(session, cluster, facts, source=_SOURCE, clock=clock)
+    return guests
 
 
 def _start(scene: _Scene, starts: Sequence[Mapping[str, Any]], *, is_lending: bool) -> list[Json]:
@@ -169,11 +205,7 @@ def _start(scene: _Scene, starts: Sequence[Mapping[str, Any]], *, is_lending: bo
             )
         else:
             wanted.append(job)
-    placements = place(map(job_of, wanted), _idle(scene))
-    placed = {placement.job_id: placement.gpus for placement in placements}
-    for job in wanted:
-        if job.job_id not in placed:
-            scene.dropped.append({"job_id": job.job_id, "why": "its GPUs are not there yet"})
+    placed = _place(scene, wanted, guests)
     facts = [
         Fact(
             FactKind.STARTED,
@@ -191,6 +223,20 @@ def _start(scene: _Scene, starts: Sequence[Mapping[str, Any]], *, is_lending: bo
     return [{"job_id": job.job_id, "is_guest": job.is_guest, "gpus": job.gpus} for job in started]
 
 
+def _place(scene: _Scene, wanted: Sequence[JobRow], guests: Mapping[str, bool]) -> dict[str, Sequence[Gpu]]:
+    """GPUs of those that get some. What comes after an own job that has to wait must not overtake it."""
+    placements = place(map(job_of, wanted), _idle(scene))
+    found: dict[str, Sequence[Gpu]] = {placement.job_id: placement.gpus for placement in placements}
+    is_blocked = False
+    for job in wanted:
+        if is_blocked:
+            found.pop(job.job_id, None)
+        if job.job_id not in found:
+            is_blocked = is_blocked or not guests[job.job_id]
+            scene.dropped.append({"job_id": job.job_id, "why": NOT_THERE})
+    return found
+
+
 def _idle(scene: _Scene) -> dict[str, list[Gpu]]:
     """Idle GPUs of each node that is there."""
     taken = {(str(node), int(index)) for job in scene.jobs.values() for node, index in job.gpus}
@@ -205,8 +251,9 @@ def _idle(scene: _Scene) -> dict[str, list[Gpu]]:
     }
 
 
-def _pack(scene: _Scene) -> list[Json]:
+def _pack(scene: _Scene, starts: Sequence[Mapping[str, Any]]) -> list[Json]:
     """Let consenting jobs that wait ride along with consenting jobs that run."""
+    own = {start["job_id"] for start in starts if not start["is_guest"]}
     willing = [job for job in scene.jobs.values() if _is_packable(job)]
     waiting = [job for job in willing if job.state == LiveState.WAITING]
     if not waiting:
@@ -236,7 +283,7 @@ def _pack(scene: _Scene) -> list[Json]:
             scene.at_s,
             pair.rider,
             {
-                "is_guest": True,
+                "is_guest": pair.rider not in own,
                 "gpus": scene.jobs[pair.host].gpus,
                 "host_job_id": pair.host,
                 "share_pct": RIDER_SHARE_PCT,

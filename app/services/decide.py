@@ -5,11 +5,11 @@ process that follows the log says what the question's entry comes to. So the ord
 the log, whichever process answers, and any of them can be derived again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy import Engine
-from sqlmodel import Session
 
 from app.clock import Clock
 from app.errors import Conflict
@@ -22,6 +22,8 @@ from app.services.times import to_s
 from app.store import live, plans
 from app.store.engine import lock_cluster, reading, transaction
 from app.store.tables import ClusterRow, DecisionRow, EnforcedBy
+
+_NOTHING: Final[dict[str, Any]] = {"starts": [], "send_backs": [], "conversions": [], "holds": []}
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,9 @@ class Question:
 
 @dataclass(frozen=True)
 class Decision:
-    """An answer, and what became of the facts that came with the question."""
+    """An answer, the cluster as it was asked, and what became of the facts that came with the question."""
 
+    cluster: ClusterRow
     row: DecisionRow
     ask_again_s: float | None
     recorded: Recorded
@@ -52,6 +55,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class _Asked:
+    cluster: ClusterRow
     seq: int
     epoch: int
     at_s: float
@@ -59,7 +63,9 @@ class _Asked:
     recorded: Recorded
 
 
-def decide(engine: Engine, deciders: Deciders, clock: Clock, cluster: str, question: Question) -> Decision:
+def decide(
+    engine: Engine, deciders: Deciders, clock: Clock, cluster: str, ask: Callable[[ClusterRow], Question]
+) -> Decision:
     """Record facts and decide.
 
     Args:
@@ -67,67 +73,61 @@ def decide(engine: Engine, deciders: Deciders, clock: Clock, cluster: str, quest
         deciders: the warm processes.
         clock: our clock.
         cluster: name.
-        question: the facts and the instant.
+        ask: the question, with instants on the clock of the cluster it is given.
 
     Raises:
         UnknownCluster: if there is none of that name.
         Conflict: if the cluster has no inventory, or `at_s` lies before the last fact or ahead of the clock.
         DecisionUnavailable: if there is no answer in time.
     """
-    asked = _ask(engine, clock, cluster, question)
+    asked = _ask(engine, clock, cluster, ask)
     answer = deciders.ask(cluster, asked.epoch, asked.seq)
     ask_again_s = answer.pop("ask_again_s")
     took_ms = answer.pop("took_ms")
     with transaction(engine) as session:
         row = lock_cluster(session, cluster)
-        known = plans.decision(session, cluster, asked.seq)
-        if known is None:
-            if row.enforced_by == EnforcedBy.EXECUTORS and row.epoch == asked.epoch:
-                answer = applying.apply(
-                    session, row, answer, seq_seen=asked.seq, at_s=asked.at_s, clock=clock, plan_id=None
-                )
-            else:
-                _convert(session, row, answer["conversions"], asked.at_s)
-            known = DecisionRow(
-                cluster=cluster,
-                seq=asked.seq,
-                epoch=asked.epoch,
-                at_s=asked.at_s,
-                idle_gpus=asked.idle_gpus,
-                answer=answer,
-                took_ms=took_ms,
-                decided_at=clock.now(),
+        if row.epoch != asked.epoch:  # what it rests on is no longer so: nothing is done, ask again
+            answer, ask_again_s = _NOTHING, asked.at_s
+        elif row.enforced_by == EnforcedBy.EXECUTORS:
+            answer = applying.apply(
+                session, row, answer, seq_seen=asked.seq, at_s=asked.at_s, clock=clock, plan_id=None
             )
-            session.add(known)
-    return Decision(known, ask_again_s, asked.recorded)
+        else:
+            done = applying.convert(session, row, answer["conversions"], at_s=asked.at_s, clock=clock)
+            answer["conversions"] = done
+        made = DecisionRow(
+            cluster=cluster,
+            seq=asked.seq,
+            epoch=asked.epoch,
+            at_s=asked.at_s,
+            idle_gpus=asked.idle_gpus,
+            answer=answer,
+            took_ms=took_ms,
+            decided_at=clock.now(),
+        )
+        session.add(made)
+    return Decision(asked.cluster, made, ask_again_s, asked.recorded)
 
 
-def _ask(engine: Engine, clock: Clock, cluster: str, question: Question) -> _Asked:
+def _ask(engine: Engine, clock: Clock, cluster: str, ask: Callable[[ClusterRow], Question]) -> _Asked:
     with transaction(engine) as session:
         row = require_cluster(lock_cluster(session, cluster), cluster)
+        question = ask(row)
         recorded = record(session, row, question.facts, source=question.source, clock=clock)
-        session.flush()
-        now_s = to_s(row, clock.now())
-        last_s = live.last_at_s(session, row)
-        at_s = question.at_s
+        if recorded.accepted and row.enforced_by == EnforcedBy.EXECUTORS:
+            applying.stop_what_left(session, row, clock)
+        now_s, last_s, at_s = to_s(row, clock.now()), recorded.last_s, question.at_s
         if at_s is None:
             at_s = now_s if last_s is None else max(now_s, last_s)
         if last_s is not None and at_s < last_s:
             raise Conflict(f"the decision is asked for {at_s} s, but the last fact is of {last_s} s")
         if at_s > now_s + FUTURE_S:
             raise Conflict(f"the decision is asked for {at_s - now_s:.0f} s ahead of the service's clock")
-        idle = applying.idle_gpus(session, row) if question.idle_gpus is None else question.idle_gpus
+        idle = live.idle_gpus(session, row) if question.idle_gpus is None else question.idle_gpus
         seq = applying.log_decision(
             session, row, at_s=at_s, idle_gpus=idle, source=question.source, clock=clock
         )
-        return _Asked(seq, row.epoch, at_s, idle, recorded)
-
-
-def _convert(session: Session, cluster: ClusterRow, job_ids: Sequence[str], at_s: float) -> None:
-    for job_id in job_ids:
-        job = live.job(session, cluster.name, job_id)
-        if job is not None and job.own_from_s is None:
-            job.own_from_s = at_s
+        return _Asked(row, seq, row.epoch, at_s, idle, recorded)
 
 
 def look_up(engine: Engine, cluster: str, seq: int) -> DecisionRow | None:

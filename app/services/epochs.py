@@ -1,9 +1,10 @@
 """Epochs: where a policy's state begins anew because what it stands on has changed.
 
 Quotas, nodes, the policy, its settings and the history that forecasts learn from are fixed within an epoch.
-A new one starts from a snapshot of the unfinished jobs, in the order of their lines. Since a lane is a
-prefix of those, own jobs are own again and guests guests; the reference begins with the jobs of the
-snapshot alone, so it can only be earlier than before, and the promise stricter.
+A new one starts from a snapshot of the unfinished jobs, in the order of their lines. Those that run as own
+are own again, also where the quota was cut below their width (they drain), and guests are guests; the
+reference begins with the jobs of the snapshot alone, so it can only be earlier than before, and the promise
+stricter.
 """
 
 import math
@@ -104,7 +105,8 @@ def nodes_changed(
         elif node.name in back:
             node.is_lost = False
     gone = set(lost)
-    hit = [job for job in live.running(session, cluster.name) if any(gpu[0] in gone for gpu in job.gpus)]
+    unfinished = live.unfinished(session, cluster.name)
+    hit = [job for job in unfinished if any(gpu[0] in gone for gpu in job.gpus)]
     facts = [_waits_again(job, now_s) for job in reversed(hit)]
     observe.record(session, cluster, facts, source="nodes", clock=clock)
     for job in hit:

@@ -18,6 +18,7 @@ class FactKind(StrEnum):
     CANCELLED = "cancelled"
     SENT_BACK = "sent_back"
     RESTARTED = "restarted"
+    CONVERTED = "converted"
     DECIDED = "decided"
 
 
@@ -32,7 +33,8 @@ class Fact:
         data: `submitted`: the fields of `domain.jobs.Job` (pool, num_gpus, ...), `submit_s` where the job
             became eligible earlier than it is reported, and `spec`, what an executor needs to launch it.
             `started`: `is_guest`, `gpus`, `host_job_id`. `ended`: `state`, `duration_s` where the sender
-            measured it. `sent_back`, `cancelled`, `restarted`: `reason`.
+            measured it. `sent_back`, `cancelled`, `restarted`: `reason`. `converted`: nothing; a guest has
+            become its pool's own, by a decision that was carried out.
         uid: the sender's name for this fact; told twice, it counts once.
     """
 

@@ -37,12 +37,14 @@ class Recorded:
         duplicates: how many had been told before.
         rejected: those that contradict what is known; the others are recorded all the same.
         kinds: kinds of the accepted ones.
+        last_s: instant of the log's last entry then; None while it is empty.
     """
 
     accepted: int = 0
     duplicates: int = 0
     rejected: list[Rejection] = field(default_factory=list)
     kinds: list[FactKind] = field(default_factory=list)
+    last_s: float | None = None
 
 
 class _Contradiction(Exception):  # noqa: N818  (it never leaves this module)
@@ -59,6 +61,7 @@ class _Scene:
     cluster: ClusterRow
     quotas: Mapping[str, int]
     requeueable_pools: frozenset[str]
+    jobs: dict[str, JobRow]
 
 
 def record(
@@ -76,18 +79,18 @@ def record(
         source: who says so.
         clock: our clock.
     """
-    pools = live.pools(session, cluster.name)
+    pools = live.pools(session, cluster.name) if any(map(_is_submission, facts)) else ()
     scene = _Scene(
         session,
         cluster,
         {pool.name: pool.quota_gpus for pool in pools},
         frozenset(pool.name for pool in pools if pool.is_requeueable),
+        live.jobs_by_id(session, cluster.name, (fact.job_id for fact in facts)),
     )
     told = live.known_uids(session, cluster.name, (fact.uid for fact in facts if fact.uid is not None))
-    last_s = live.last_at_s(session, cluster)
     now = clock.now()
     latest_s = (now - cluster.clock_origin).total_seconds() + FUTURE_S
-    result = Recorded()
+    result = Recorded(last_s=live.last_at_s(session, cluster))
     for index, fact in enumerate(facts):
         if fact.uid is not None and fact.uid in told:
             result.duplicates += 1
@@ -101,7 +104,7 @@ def record(
         except (_Contradiction, ValueError) as error:
             result.rejected.append(Rejection(index, fact.job_id, str(error)))
             continue
-        last_s = fact.at_s if last_s is None else max(last_s, fact.at_s)
+        result.last_s = fact.at_s if result.last_s is None else max(result.last_s, fact.at_s)
         live.append(
             session,
             cluster,
@@ -109,7 +112,7 @@ def record(
                 cluster=cluster.name,
                 seq=0,
                 kind=fact.kind.value,
-                at_s=last_s,
+                at_s=result.last_s,
                 job_id=fact.job_id,
                 data={**data, "reported_s": fact.at_s},
                 uid=fact.uid,
@@ -122,6 +125,10 @@ def record(
         result.accepted += 1
         result.kinds.append(fact.kind)
     return result
+
+
+def _is_submission(fact: Fact) -> bool:
+    return fact.kind == FactKind.SUBMITTED
 
 
 def _require_not_ahead(fact: Fact, latest_s: float) -> None:
@@ -145,14 +152,15 @@ def _submitted(scene: _Scene, fact: Fact) -> dict[str, Any]:
         )
     if scene.cluster.enforced_by == EnforcedBy.EXECUTORS and not spec.get("argv"):
         raise _Contradiction("executors launch the jobs of this cluster: its spec has no argv")
-    if live.job(scene.session, scene.cluster.name, fact.job_id) is not None:
+    if fact.job_id in scene.jobs:
         raise _Repeated
     says = values.pop("is_requeueable", None)
     if says is None and values.get("requeue_u") is None:
         says = values["pool"] in scene.requeueable_pools
     if says is not None and values.get("requeue_u") is None:
         values["requeue_u"] = 0.0 if says else None
-    if spec.get("is_shareable"):
+    is_shareable = bool(spec.get("is_shareable"))
+    if is_shareable:
         values["requeue_u"] = None
     job_of(values)
     row = JobRow(
@@ -164,7 +172,8 @@ def _submitted(scene: _Scene, fact: Fact) -> dict[str, Any]:
         **values,
     )
     scene.session.add(row)
-    return values
+    scene.jobs[row.job_id] = row
+    return {**values, "is_shareable": is_shareable}
 
 
 def _started(scene: _Scene, fact: Fact) -> dict[str, Any]:
@@ -178,7 +187,7 @@ def _started(scene: _Scene, fact: Fact) -> dict[str, Any]:
     row.was_guest = row.was_guest or is_guest
     row.own_from_s = None if is_guest else fact.at_s
     row.started_s = fact.at_s
-    row.first_started_s = fact.at_s
+    row.first_started_s = fact.at_s if row.first_started_s is None else row.first_started_s
     row.attempts += 1
     row.gpus = [list(gpu) for gpu in fact.data.get("gpus", ())]
     row.host_job_id = fact.data.get("host_job_id")
@@ -223,9 +232,19 @@ def _sent_back(scene: _Scene, fact: Fact) -> dict[str, Any]:
     if row.state == LiveState.WAITING:
         raise _Repeated
     _require(row, LiveState.RUNNING, "sent back")
-    if row.own_from_s is not None:
+    if row.own_from_s is not None and scene.cluster.enforced_by == EnforcedBy.EXECUTORS:
         raise _Contradiction("it is its pool's own; own jobs are never sent back")
     return _wait_again(scene, row, fact)
+
+
+def _converted(scene: _Scene, fact: Fact) -> dict[str, Any]:
+    """A guest has become its pool's own, where it runs."""
+    row = _known(scene, fact)
+    _require(row, LiveState.RUNNING, "become own")
+    if row.own_from_s is not None:
+        raise _Repeated
+    row.own_from_s = fact.at_s
+    return dict(fact.data)
 
 
 def _restarted(scene: _Scene, fact: Fact) -> dict[str, Any]:
@@ -258,7 +277,7 @@ def _leave(scene: _Scene, row: JobRow, ended_s: float | None) -> None:
 
 
 def _known(scene: _Scene, fact: Fact) -> JobRow:
-    row = live.job(scene.session, scene.cluster.name, fact.job_id)
+    row = scene.jobs.get(fact.job_id)
     if row is None:
         raise _Contradiction("it was never submitted: send its submitted event first")
     return row
@@ -276,4 +295,5 @@ _PROJECTIONS: Final[Mapping[FactKind, Callable[[_Scene, Fact], dict[str, Any]]]]
     FactKind.CANCELLED: _cancelled,
     FactKind.SENT_BACK: _sent_back,
     FactKind.RESTARTED: _restarted,
+    FactKind.CONVERTED: _converted,
 }

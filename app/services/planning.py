@@ -34,7 +34,7 @@ def load(engine: Engine, cluster: str, clock: Clock) -> Json:
         last_s = live.last_at_s(session, row)
         now_s = to_s(row, clock.now())
         now_s = now_s if last_s is None else max(now_s, last_s)
-        idle_gpus = applying.idle_gpus(session, row)
+        idle_gpus = live.idle_gpus(session, row)
         decided_seq = None
         if row.enforced_by == EnforcedBy.EXECUTORS:
             decided_seq = applying.log_decision(
@@ -75,8 +75,9 @@ def publish(engine: Engine, cluster: str, request: Json, answer: Json, run_id: s
         clock: our clock.
 
     Returns:
-        `plan_id`, `number` and counts; or `is_stale` true where the cluster has begun a new epoch
-        meanwhile, so that the plan rests on what is no longer so and has to be made again.
+        `plan_id`, `number` and counts. `is_stale` is true, and nothing else is there, where the cluster has
+        begun a new epoch meanwhile, so that the plan rests on what is no longer so and has to be made again.
+        It is also true where an own job did not get its GPUs because of what has happened meanwhile.
     """
     with transaction(engine) as session:
         row = lock_cluster(session, cluster)
@@ -88,6 +89,7 @@ def publish(engine: Engine, cluster: str, request: Json, answer: Json, run_id: s
         plan_id = f"plan-{run_id}"[:64]
         seq_seen, at_s = request["seq"], request["now_s"]
         content = {**answer, "dropped": []}
+        has_moved_on = row.seq > seq_seen
         if row.enforced_by == EnforcedBy.EXECUTORS:
             applied = applying.apply(
                 session, row, answer, seq_seen=seq_seen, at_s=at_s, clock=clock, plan_id=plan_id
@@ -121,7 +123,10 @@ def publish(engine: Engine, cluster: str, request: Json, answer: Json, run_id: s
             created_at=clock.now(),
         )
         plans.add(session, plan)
-        return _summary(plan)
+        summary = _summary(plan)
+        if has_moved_on and any(one["why"] == applying.NOT_THERE for one in content["dropped"]):
+            summary["is_stale"] = True
+        return summary
 
 
 def _summary(plan: PlanRow) -> Json:

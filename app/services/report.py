@@ -34,10 +34,11 @@ class _Reality:
     last_s: float = -math.inf
 
     def begin(self, epoch: EpochRow) -> None:
-        """Take over the quotas of an epoch."""
-        self.last_s = max(epoch.at_s, self.last_s)
-        for pool, quota in epoch.quotas:
-            if pool in self.quotas and self.quotas[pool] != quota:
+        """Take over the quotas of an epoch, as of the last fact: it may learn up to a later instant."""
+        quotas = {str(pool): int(quota) for pool, quota in epoch.quotas}
+        for pool, before in self.quotas.items():
+            quota = quotas.get(pool, 0)
+            if quota != before:
                 self.quotas[pool] = quota
                 self.shadow.set_quota(pool, quota, self.last_s)
         self.shadow.advance(self.last_s)
@@ -66,11 +67,15 @@ class _Reality:
                 self.shadow.cancelled(known, now_s)
             case FactKind.RESTARTED:
                 self._restart(known, now_s)
-            case FactKind.DECIDED:
-                pass
+            case _:
+                pass  # no news to a world without sharing
 
     def _restart(self, old: Job, now_s: float) -> None:
         key = old.job_id.partition("\0")[0]
+        if old.num_gpus > self.quotas[old.pool]:  # its quota was cut while it ran: it has no promise any more
+            self.shadow.cancelled(old, now_s)
+            del self.jobs[key]
+            return
         self.lives[key] += 1
         new = Job(f"{key}\0{self.lives[key]}", old.pool, old.submit_s, old.num_gpus, requeue_u=old.requeue_u)
         self.shadow.node_lost([(old, new)], [], now_s)
@@ -87,11 +92,10 @@ def report(engine: Engine, cluster: str) -> dict[str, Any]:
         row = require_cluster(session.get(ClusterRow, cluster), cluster)
         entries = live.entries(session, cluster, 0, row.seq)
         jobs = live.all_jobs(session, cluster)
-        quotas = {pool.name: pool.quota_gpus for pool in live.pools(session, cluster)}
         epochs = live.epochs(session, cluster)
         decisions = plans.decisions(session, cluster)
         changes = [event.data for event in executors.share_changes(session, cluster)]
-    reality = _relive(quotas, epochs, entries)
+    reality = _relive(epochs, entries)
     if not any(job.state in live.UNFINISHED for job in jobs):
         reality.shadow.advance(math.inf)  # nothing is open any more, so the reference can be told to its end
     measured = {job.job_id: _measure(job, reality) for job in jobs}
@@ -105,13 +109,15 @@ def report(engine: Engine, cluster: str) -> dict[str, Any]:
         **_holds(decisions),
         "shares_in_force": _in_force(changes),
         **_promise(measured.values()),
-        "pools": [_pool(pool, jobs, measured) for pool in quotas],
+        "pools": [_pool(pool, jobs, measured) for pool in reality.quotas],
     }
 
 
-def _relive(quotas: Mapping[str, int], epochs: Sequence[EpochRow], entries: Sequence[LogRow]) -> _Reality:
-    """The log as the reference sees it, brought to its last instant."""
-    reality = _Reality(Shadow(quotas), dict(quotas))
+def _relive(epochs: Sequence[EpochRow], entries: Sequence[LogRow]) -> _Reality:
+    """The log as the reference sees it, brought to its last instant; with pools that are gone by now."""
+    quotas = {str(pool): 0 for epoch in epochs for pool, _ in epoch.quotas}
+    quotas |= {str(pool): int(quota) for pool, quota in epochs[0].quotas}
+    reality = _Reality(Shadow(quotas), quotas)
     coming = list(epochs)
     for entry in entries:
         while coming and coming[0].from_seq < entry.seq:
@@ -150,7 +156,7 @@ def _measure(job: JobRow, reality: _Reality) -> _Measured:
         return _Measured(None, None, False, is_consenting)
     start_s, end_s = reality.shadow.exact_start_s(known), reality.shadow.exact_end_s(known)
     earlier_s = None
-    if job.first_started_s is not None and job.started_s is not None and start_s is not None:
+    if job.started_s is not None and start_s is not None:
         earlier_s = start_s - job.started_s
     later_s = job.ended_s - end_s if has_ended and job.ended_s is not None and end_s is not None else None
     return _Measured(earlier_s, later_s, has_ended, is_consenting)
@@ -159,13 +165,14 @@ def _measure(job: JobRow, reality: _Reality) -> _Measured:
 def _sharing(jobs: Sequence[JobRow], entries: Sequence[LogRow]) -> dict[str, Any]:
     """Lent GPU-hours and repeated ones, out of the log: an attempt is lent until it ends or is converted."""
     width = {job.job_id: job.num_gpus for job in jobs}
-    own_from_s = {job.job_id: job.own_from_s for job in jobs}
     since: dict[str, float] = {}
     lent_s = repeated_s = 0.0
     squeezed: set[str] = set()
     kinds: Counter[str] = Counter()
     for entry in entries:
         kinds[entry.kind] += 1
+        if entry.kind == FactKind.DECIDED:
+            continue
         job_id = str(entry.job_id)
         if entry.kind == FactKind.STARTED:
             if entry.data.get("is_guest") and not entry.data.get("host_job_id"):
@@ -176,8 +183,7 @@ def _sharing(jobs: Sequence[JobRow], entries: Sequence[LogRow]) -> dict[str, Any
             continue
         begun_s = since.pop(job_id, None)
         if begun_s is not None:
-            until_s = min(entry.at_s, own_from_s.get(job_id) or entry.at_s)
-            lent_s += max(until_s - begun_s, 0.0) * width[job_id]
+            lent_s += (entry.at_s - begun_s) * width[job_id]
         if entry.kind in (FactKind.SENT_BACK, FactKind.RESTARTED):
             repeated_s += float(entry.data.get("lost_s", 0.0)) * width[job_id]
     last_s = entries[-1].at_s if entries else 0.0

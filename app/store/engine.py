@@ -134,5 +134,7 @@ def _prepare_sqlite(connection: Any, record: Any) -> None:
 
 def _begin_sqlite(connection: Connection) -> None:
     is_reading = bool(connection.get_execution_options().get(_READING))
-    connection.exec_driver_sql(f"PRAGMA query_only = {int(is_reading)}")
+    if connection.info.get(_READING) != is_reading:
+        connection.exec_driver_sql(f"PRAGMA query_only = {int(is_reading)}")
+        connection.info[_READING] = is_reading
     connection.exec_driver_sql("BEGIN" if is_reading else "BEGIN IMMEDIATE")

@@ -1,18 +1,34 @@
 """The log of a cluster and its projection: live jobs."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
+from sqlalchemy import Row
 from sqlmodel import Session, col, func, select
 
 from app.store.tables import ClusterRow, EpochRow, JobRow, LiveState, LogRow, NodeRow, PlacementRow, PoolRow
 
 UNFINISHED = (LiveState.WAITING.value, LiveState.RUNNING.value)
 
+_AT_ONCE: Final = 500
+"""Names in one query."""
+
+_AT_A_TIME: Final = 5_000
+"""Log entries in one answer, so that a long log does not have to fit into memory."""
+
 
 def job(session: Session, cluster: str, job_id: str) -> JobRow | None:
     """A live job."""
     return session.get(JobRow, (cluster, job_id))
+
+
+def jobs_by_id(session: Session, cluster: str, job_ids: Iterable[str]) -> dict[str, JobRow]:
+    """Those of the live jobs that there are."""
+    found: dict[str, JobRow] = {}
+    for part in _parts(job_ids):
+        query = select(JobRow).where(JobRow.cluster == cluster, col(JobRow.job_id).in_(part))
+        found.update((row.job_id, row) for row in session.exec(query))
+    return found
 
 
 def unfinished(session: Session, cluster: str) -> Sequence[JobRow]:
@@ -37,12 +53,24 @@ def running(session: Session, cluster: str) -> Sequence[JobRow]:
 
 def used_gpus(session: Session, cluster: str) -> int:
     """GPUs that running jobs have; riders have none of their own."""
-    query = select(func.sum(JobRow.num_gpus)).where(
+    return int(session.exec(_used(cluster)).one() or 0)
+
+
+def idle_gpus(session: Session, cluster: ClusterRow) -> int:
+    """GPUs of the epoch that no job has."""
+    query = select(EpochRow.capacity_gpus, _used(cluster.name).scalar_subquery()).where(
+        EpochRow.cluster == cluster.name, EpochRow.number == cluster.epoch
+    )
+    found = session.exec(query).one_or_none()
+    return 0 if found is None else max(found[0] - int(found[1] or 0), 0)
+
+
+def _used(cluster: str) -> Any:
+    return select(func.sum(JobRow.num_gpus)).where(
         JobRow.cluster == cluster,
         JobRow.state == LiveState.RUNNING.value,
         col(JobRow.host_job_id).is_(None),
     )
-    return int(session.exec(query).one() or 0)
 
 
 def jobs(
@@ -104,10 +132,8 @@ def append(session: Session, cluster: ClusterRow, entry: LogRow) -> int:
 
 def known_uids(session: Session, cluster: str, uids: Iterable[str]) -> set[str]:
     """Those of the senders' names that are in the log already."""
-    wanted = sorted(set(uids))
     found: set[str] = set()
-    for first in range(0, len(wanted), 500):
-        part = wanted[first : first + 500]
+    for part in _parts(uids):
         query = select(LogRow.uid).where(LogRow.cluster == cluster, col(LogRow.uid).in_(part))
         found.update(uid for uid in session.exec(query) if uid is not None)
     return found
@@ -115,8 +141,8 @@ def known_uids(session: Session, cluster: str, uids: Iterable[str]) -> set[str]:
 
 def last_at_s(session: Session, cluster: ClusterRow) -> float | None:
     """Instant of the last log entry; None while the log is empty."""
-    last = session.get(LogRow, (cluster.name, cluster.seq))
-    return None if last is None else last.at_s
+    query = select(LogRow.at_s).where(LogRow.cluster == cluster.name, LogRow.seq == cluster.seq)
+    return session.exec(query).one_or_none()
 
 
 def entries(session: Session, cluster: str, after: int, until: int) -> Sequence[LogRow]:
@@ -127,6 +153,17 @@ def entries(session: Session, cluster: str, after: int, until: int) -> Sequence[
         .order_by(col(LogRow.seq))
     )
     return session.exec(query).all()
+
+
+def told(session: Session, cluster: str, after: int, until: int) -> Sequence[Row[Any]]:
+    """The first of these entries, as many as are told at a time: seq, kind, at_s, job_id and data."""
+    query = (
+        select(LogRow.seq, LogRow.kind, LogRow.at_s, LogRow.job_id, LogRow.data)  # type: ignore[call-overload]
+        .where(LogRow.cluster == cluster, col(LogRow.seq) > after, col(LogRow.seq) <= until)
+        .order_by(col(LogRow.seq))
+    )
+    found: Sequence[Row[Any]] = session.exec(query.limit(_AT_A_TIME)).all()
+    return found
 
 
 def epoch(session: Session, cluster: str, number: int) -> EpochRow | None:
@@ -156,16 +193,18 @@ def wanted_of(session: Session, cluster: str, job_id: str) -> Sequence[Placement
     return session.exec(query.order_by(col(PlacementRow.rank))).all()
 
 
-def leaving_placements(session: Session, cluster: str) -> Sequence[PlacementRow]:
-    """Placements that are no longer wanted but whose end has not been reported."""
-    query = select(PlacementRow).where(
-        PlacementRow.cluster == cluster,
-        col(PlacementRow.is_wanted).is_(False),
-        col(PlacementRow.ended_at).is_(None),
-    )
-    return session.exec(query).all()
+def _parts(names: Iterable[str]) -> Iterator[list[str]]:
+    wanted = sorted(set(names))
+    for first in range(0, len(wanted), _AT_ONCE):
+        yield wanted[first : first + _AT_ONCE]
 
 
 def rows_as_dicts(rows: Iterable[JobRow]) -> list[dict[str, Any]]:
     """Plain dictionaries, for a snapshot."""
-    return [row.model_dump(exclude={"cluster", "spec"}) for row in rows]
+    return [
+        {
+            **row.model_dump(exclude={"cluster", "spec"}),
+            "is_shareable": bool((row.spec or {}).get("is_shareable")),
+        }
+        for row in rows
+    ]

@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Column, Index, LargeBinary, UniqueConstraint
+from sqlalchemy import Column, Index, LargeBinary, UniqueConstraint, text
 from sqlmodel import Field, SQLModel
 
 from app.store.types import JsonColumn, UtcDateTime
@@ -161,7 +161,7 @@ class JobRow(SQLModel, table=True):
     """
 
     __tablename__ = "jobs"
-    __table_args__ = (Index(None, "cluster", "state"),)
+    __table_args__ = (Index(None, "cluster", "state", "job_id"),)
 
     cluster: str = Field(primary_key=True, foreign_key="clusters.name")
     job_id: str = Field(primary_key=True, max_length=255)
@@ -340,6 +340,10 @@ class DesiredRow(SQLModel, table=True):
     changed_at: datetime = _instant()
 
 
+_OPEN: Final = text("ended_at IS NULL")
+"""Placements that have not ended: an index of these alone does not grow with all there ever were."""
+
+
 class PlacementRow(SQLModel, table=True):
     """One attempt of one job on one node: what is wanted of it, and what its executor says of it.
 
@@ -347,7 +351,11 @@ class PlacementRow(SQLModel, table=True):
     """
 
     __tablename__ = "placements"
-    __table_args__ = (Index(None, "cluster", "is_wanted"), Index(None, "cluster", "job_id"))
+    __table_args__ = (
+        Index(None, "cluster", "is_wanted"),
+        Index(None, "cluster", "job_id"),
+        Index(None, "cluster", "node", sqlite_where=_OPEN, postgresql_where=_OPEN),
+    )
 
     placement_id: str = Field(primary_key=True, max_length=128)
     cluster: str = Field(foreign_key="clusters.name")
@@ -399,9 +407,13 @@ class RunRow(SQLModel, table=True):
     """A piece of durable work. Its id is that of its workflow."""
 
     __tablename__ = "runs"
+    __table_args__ = (
+        Index(None, "cluster", "status", "requested_at", "run_id"),
+        Index(None, "cluster", "requested_at", "run_id"),
+    )
 
     run_id: str = Field(primary_key=True, max_length=64)
-    cluster: str = Field(foreign_key="clusters.name", index=True)
+    cluster: str = Field(foreign_key="clusters.name")
     kind: str = Field(max_length=16)
     status: str = Field(max_length=16, index=True)
     arguments: Json = _json()

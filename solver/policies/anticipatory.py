@@ -73,7 +73,7 @@ class Anticipatory:
         self._quota = np.array(list(context.quotas.values()), dtype=float)
         self._rank = {pool: k for k, pool in enumerate(context.quotas)}
         self._begins_s = np.array(default_grid().edges_s[:-1])
-        self._lanes = Lanes(context.quotas)
+        self._lanes = Lanes(context.quotas, context.own)
         self._budget = SlowdownBudget(context.quotas, settings.eps)
         pools = len(self._rank)
         self._book = LifeBook(3 * pools, pools, settings.kinship, self._begins_s)

@@ -32,7 +32,7 @@ class Policy(Protocol):
         ...
 
     def sent_back(self, job: Job, now_s: float) -> None:
-        """A guest was stopped and waits again."""
+        """A running job was stopped and waits again; by our plans that happens to guests only."""
         ...
 
     def decide(self, now_s: float, idle_gpus: int) -> Plan:
@@ -49,12 +49,20 @@ class PolicyContext:
         lives: forecaster of job lifetimes.
         demand: forecaster of arrivals; the one that knows nothing where none was given.
         future: all jobs of the replay, by (submit, id); empty unless the policy is clairvoyant.
+        running: jobs that run already when the policy begins, and whether as their pool's own. They are
+            told as submitted and started before the first decision, like all others.
     """
 
     quotas: Mapping[str, int]
     lives: LifetimeForecaster
     demand: DemandForecaster = field(default_factory=NoDemand)
     future: tuple[Job, ...] = ()
+    running: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Jobs that run as their pool's own when the policy begins."""
+        return frozenset(job_id for job_id, is_own in self.running.items() if is_own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ class Fcfs:
     """
 
     def __init__(self, context: PolicyContext, _settings: NoSettings) -> None:
-        self._lanes = Lanes(context.quotas)
+        self._lanes = Lanes(context.quotas, context.own)
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job stands in its line."""
@@ -29,7 +29,7 @@ class Fcfs:
         self._lanes.started(job)
 
     def sent_back(self, job: Job, now_s: float) -> None:
-        """Never happens: there are no guests."""
+        """A job was stopped all the same: it is due again."""
         self._lanes.sent_back(job)
 
     def decide(self, now_s: float, idle_gpus: int) -> Plan:

@@ -1,6 +1,7 @@
 """Max-min fair sharing: whoever uses least of its quota is served next, and nobody is protected."""
 
 import heapq
+import math
 from collections import OrderedDict
 
 from domain.jobs import Job
@@ -94,7 +95,8 @@ class MaxMin:
         if width not in self._heads:
             self._heads[width] = []
             self._widths = sorted(self._heads)
-        need = self._used[pool] / self._quotas[pool]
+        quota_gpus = self._quotas[pool]
+        need = self._used[pool] / quota_gpus if quota_gpus else math.inf
         heapq.heappush(self._heads[width], (need, self._rank[pool], self._version[pool], pool))
 
     def _neediest(self, idle_gpus: int) -> str | None:

@@ -56,7 +56,7 @@ class Reclaim:
     """
 
     def __init__(self, context: PolicyContext, settings: ReclaimSettings) -> None:
-        self._lanes = Lanes(context.quotas)
+        self._lanes = Lanes(context.quotas, context.own)
         self._lives = context.lives
         self._settings = settings
         self._pending: PendingByWidth[tuple[float, float]] = PendingByWidth()

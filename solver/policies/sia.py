@@ -1,5 +1,6 @@
 """SIA: a dedicated pass first come, first served, then early starts behind forecast reservations."""
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -65,6 +66,7 @@ class Sia:
             for rank, (name, quota) in enumerate(context.quotas.items())
         }
         self._running: dict[str, bool] = {}
+        self._early_before = {job_id for job_id, is_own in context.running.items() if not is_own}
         self._proposed: dict[str, Start] = {}
 
     def submitted(self, job: Job, now_s: float) -> None:
@@ -83,9 +85,11 @@ class Sia:
     def started(self, job: Job, now_s: float) -> None:
         """A job runs: dedicated or early as proposed, dedicated if it was not."""
         proposed = self._proposed.pop(job.job_id, None)
+        is_early = job.job_id in self._early_before if proposed is None else proposed.is_guest
+        self._early_before.discard(job.job_id)
         if proposed is None:
-            self._take(job, is_early=False)
-        self._running[job.job_id] = proposed is not None and proposed.is_guest
+            self._take(job, is_early=is_early)
+        self._running[job.job_id] = is_early
 
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
@@ -180,8 +184,8 @@ class Sia:
 
 
 def _need(pool: _PoolBooks) -> tuple[float, int]:
-    """What pools are ordered by: use / quota, ties in the order of the pools."""
-    return (pool.used_gpus / pool.quota_gpus, pool.rank)
+    """What pools are ordered by: use / quota, ties in the order of the pools. Without a quota: last."""
+    return (pool.used_gpus / pool.quota_gpus if pool.quota_gpus else math.inf, pool.rank)
 
 
 SPEC = PolicySpec(

@@ -15,10 +15,13 @@ from typing import Any
 import httpx
 from databases import Database
 from live import finished, ok, put_inventory, wait_until
+from sqlmodel import select
 
 from app.demo import job as demo_job
 from app.demo import scenario
 from app.demo.processes import Stage
+from app.store.engine import reading
+from app.store.tables import ExecutorEventRow
 
 POOLS = [
     {"name": "a", "quota_gpus": 2, "is_requeueable": True},
@@ -33,8 +36,9 @@ FOREVER = 100_000
 class Loop:
     """The running stack, as a user and an onlooker see it."""
 
-    def __init__(self, stage: Stage, client: httpx.Client) -> None:
+    def __init__(self, stage: Stage, client: httpx.Client, database: Database) -> None:
         self.stage = stage
+        self.database = database
         self.client = client
         self.executors: dict[str, Any] = {}
         self._submitted: dict[str, int] = {}
@@ -104,6 +108,12 @@ class Loop:
         ]
         return plans
 
+    def told_of(self, job_id: str) -> set[str]:
+        """Kinds of events that executors have told of a job."""
+        with reading(self.database.engine) as session:
+            rows = session.exec(select(ExecutorEventRow).where(ExecutorEventRow.job_id == job_id))
+            return {row.kind for row in rows}
+
     def start_executor(self, node: str, *, is_first: bool = False) -> None:
         token = None
         if is_first:
@@ -150,7 +160,7 @@ def looping(
         worker = stage.work()
         with httpx.Client(base_url=stage.url, timeout=60.0) as client:
             wait_until(lambda: _is_up(client), "the service does not start")
-            made = Loop(stage, client)
+            made = Loop(stage, client, database)
             made.executors["worker"] = worker
             ok(client.post("/v1/clusters", json={"name": "c1", "enforced_by": "executors", **cluster}))
             put_inventory(client, pools, NODES)
@@ -263,15 +273,24 @@ def _survives_the_death_of_an_executor(loop: Loop) -> None:
     """kill -9 of an executor leaves its jobs running; the next one adopts them and reports their ends."""
     loop.tell(kind="cancelled", job_id="a1")
     wait_until(lambda: not loop.pids("a1"), "a1 still runs")
-    loop.submit("a2", "a", steps=150)
+    loop.submit("a2", "a", steps=250)
     node = loop.until("a2", state="running")["gpus"][0][0]
     before = wait_until(lambda: loop.pids("a2"), f"no process of a2\n{loop.logs()}")
     loop.kill_executor(node)
     assert loop.pids("a2") == before
     loop.start_executor(node)
+    _pauses_and_goes_on(loop, "a2")
     ended = loop.until("a2", state="ended")
     assert ended["end_state"] == "completed"
     assert ended["attempts"] == 1
+
+
+def _pauses_and_goes_on(loop: Loop, job_id: str) -> None:
+    """A job that an operator pauses stands still on its node, and goes on when it may."""
+    for is_paused, kind in ((True, "paused"), (False, "resumed")):
+        body = {"job_id": job_id, "is_paused": is_paused}
+        ok(loop.client.post("/v1/clusters/c1/pauses", json=body))
+        wait_until(lambda kind=kind: kind in loop.told_of(job_id), f"{job_id} is not {kind}\n{loop.logs()}")
 
 
 def _makes_one_plan_though_the_worker_is_killed(loop: Loop) -> None:

@@ -54,13 +54,29 @@ def test_a_guest_sent_back_keeps_its_place():
     assert ids(lanes.due_in_order()) == ["x1", "x2"]
 
 
-def test_own_jobs_are_never_sent_back():
+def test_an_own_job_that_was_stopped_all_the_same_is_due_again():
     own = job("own")
     lanes = lanes_with(own)
     lanes.advance()
     lanes.started(own)
-    with pytest.raises(KeyError):
-        lanes.sent_back(own)
+    lanes.sent_back(own)
+    assert ids(lanes.due_in_order()) == ["own"]
+    assert lanes.own_gpus() == 1
+
+
+def test_jobs_that_were_own_before_are_own_whatever_the_quota_and_drain():
+    lanes = Lanes({"a": 2}, own=("wide", "x2"))
+    head, wide, second = job("head"), job("wide", num_gpus=2), job("x2")
+    for one in (head, wide, second):
+        lanes.submitted(one)
+    lanes.started(wide)
+    lanes.started(second)
+    assert lanes.advance() == []
+    assert not lanes.guests
+    assert lanes.own_gpus() == 3
+    lanes.ended(wide)
+    lanes.advance()
+    assert ids(lanes.due_in_order()) == ["head"]
 
 
 def test_a_guest_that_ends_or_is_cancelled_leaves_the_line():

@@ -235,7 +235,9 @@ def _create_jobs() -> None:
         sa.ForeignKeyConstraint(["cluster"], ["clusters.name"], name=op.f("fk_jobs_cluster")),
         sa.PrimaryKeyConstraint("cluster", "job_id", name=op.f("pk_jobs")),
     )
-    op.create_index(op.f("ix_jobs_cluster_jobs_state"), "jobs", ["cluster", "state"], unique=False)
+    op.create_index(
+        op.f("ix_jobs_cluster_jobs_state_jobs_job_id"), "jobs", ["cluster", "state", "job_id"], unique=False
+    )
 
 
 def _create_join_tokens() -> None:
@@ -315,6 +317,14 @@ def _create_placements() -> None:
     op.create_index(
         op.f("ix_placements_cluster_placements_job_id"), "placements", ["cluster", "job_id"], unique=False
     )
+    op.create_index(
+        op.f("ix_placements_cluster_placements_node"),
+        "placements",
+        ["cluster", "node"],
+        unique=False,
+        sqlite_where=sa.text("ended_at IS NULL"),
+        postgresql_where=sa.text("ended_at IS NULL"),
+    )
 
 
 def _create_plans() -> None:
@@ -371,7 +381,18 @@ def _create_runs() -> None:
         sa.ForeignKeyConstraint(["cluster"], ["clusters.name"], name=op.f("fk_runs_cluster")),
         sa.PrimaryKeyConstraint("run_id", name=op.f("pk_runs")),
     )
-    op.create_index(op.f("ix_runs_cluster"), "runs", ["cluster"], unique=False)
+    op.create_index(
+        op.f("ix_runs_cluster_runs_requested_at_runs_run_id"),
+        "runs",
+        ["cluster", "requested_at", "run_id"],
+        unique=False,
+    )
+    op.create_index(
+        op.f("ix_runs_cluster_runs_status_runs_requested_at_runs_run_id"),
+        "runs",
+        ["cluster", "status", "requested_at", "run_id"],
+        unique=False,
+    )
     op.create_index(op.f("ix_runs_status"), "runs", ["status"], unique=False)
 
 
