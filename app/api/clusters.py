@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from app.api.auth import require
-from app.api.deps import ClockDep, EngineDep
+from app.api.deps import ClockDep, EngineDep, RunsDep
 from app.api.etags import IfMatchDep, etag
 from app.schemas.clusters import (
     ClusterChange,
@@ -18,7 +18,7 @@ from app.schemas.clusters import (
     NodeOut,
     PoolOut,
 )
-from app.services import clusters
+from app.services import clusters, replan
 from app.services.clusters import Inventory, NewCluster
 from app.store.tables import NodeRow, PoolRow
 
@@ -67,10 +67,12 @@ def change_cluster(
     response: Response,
     engine: EngineDep,
     clock: ClockDep,
+    runs: RunsDep,
 ) -> ClusterOut:
     """What is left out stays; a policy that is set without settings gets its defaults."""
     changes = {name: getattr(body, name) for name in body.model_fields_set}
     row = clusters.change(engine, cluster, changes, versions, clock)
+    replan.after_change(engine, runs, cluster)
     response.headers["ETag"] = etag(row.version)
     return ClusterOut.model_validate(row.model_dump())
 
@@ -91,11 +93,13 @@ def put_inventory(
     response: Response,
     engine: EngineDep,
     clock: ClockDep,
+    runs: RunsDep,
 ) -> InventoryOut:
     """All of it at once. A quota that is cut drains; nothing is killed."""
     pools = [PoolRow(cluster=cluster, position=at, **dict(pool)) for at, pool in enumerate(body.pools)]
     nodes = [NodeRow(cluster=cluster, position=at, **dict(node)) for at, node in enumerate(body.nodes)]
     made = clusters.put_inventory(engine, cluster, pools, nodes, versions, clock)
+    replan.after_change(engine, runs, cluster)
     response.headers["ETag"] = etag(made.version)
     return _inventory_out(made)
 

@@ -180,7 +180,11 @@ def list_epochs(cluster: ClusterName, engine: EngineDep) -> list[schemas.EpochOu
     dependencies=[Depends(require("plan"))],
 )
 def begin_epoch(
-    cluster: ClusterName, body: schemas.EpochIn, engine: EngineDep, clock: ClockDep
+    cluster: ClusterName,
+    body: schemas.EpochIn,
+    engine: EngineDep,
+    clock: ClockDep,
+    runs: RunsDep,
 ) -> schemas.EpochOut:
     """Forecasts learn from all that had ended by `as_of`; the policy starts from the unfinished jobs."""
     with transaction(engine) as session:
@@ -189,6 +193,7 @@ def begin_epoch(
         epoch = epochs.begin(session, row, body.reason, clock, at_s=at_s)
         if epoch is None:
             raise UnknownResource(f"cluster {cluster} has no inventory yet: put its pools first")
+    replan.after_change(engine, runs, cluster)
     return views.epoch(row, epoch)
 
 

@@ -69,7 +69,10 @@ class EventIn(Received):
         default=None, description="your name for this event; told twice, it counts once"
     )
     job: JobIn | None = Field(default=None, description="with `submitted`: the job")
-    is_guest: bool = Field(default=False, description="with `started`: whether it runs on lent GPUs")
+    is_guest: bool | None = Field(
+        default=None,
+        description="with `started`: whether it runs on lent GPUs; as the last decision said where left out",
+    )
     state: Literal["completed", "failed", "cancelled", "timeout", "unknown"] = Field(
         default="unknown", description="with `ended`: how"
     )

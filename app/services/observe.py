@@ -12,7 +12,7 @@ from sqlmodel import Session
 
 from app.clock import Clock
 from app.services.facts import Fact, FactKind, job_of
-from app.store import live
+from app.store import live, plans
 from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow
 
 FUTURE_S: Final = 300.0
@@ -181,7 +181,8 @@ def _started(scene: _Scene, fact: Fact) -> dict[str, Any]:
     if row.state == LiveState.RUNNING:
         raise _Repeated
     _require(row, LiveState.WAITING, "started")
-    is_guest = bool(fact.data.get("is_guest", False))
+    says = fact.data.get("is_guest")
+    is_guest = _was_to_be_guest(scene, fact.job_id) if says is None else bool(says)
     row.state = LiveState.RUNNING.value
     row.is_guest = is_guest
     row.was_guest = row.was_guest or is_guest
@@ -198,6 +199,13 @@ def _started(scene: _Scene, fact: Fact) -> dict[str, Any]:
         "host_job_id": row.host_job_id,
         "share_pct": row.share_pct,
     }
+
+
+def _was_to_be_guest(scene: _Scene, job_id: str) -> bool:
+    """How the last decision had it start; one that no decision has started is its pool's own."""
+    last = plans.latest_decision(scene.session, scene.cluster.name)
+    starts = [] if last is None else last.answer.get("starts", [])
+    return any(start["job_id"] == job_id and start["is_guest"] for start in starts)
 
 
 def _ended(scene: _Scene, fact: Fact) -> dict[str, Any]:

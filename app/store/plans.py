@@ -61,3 +61,9 @@ def decisions(session: Session, cluster: str) -> Sequence[DecisionRow]:
     """All decisions in their order."""
     query = select(DecisionRow).where(DecisionRow.cluster == cluster).order_by(col(DecisionRow.seq))
     return session.exec(query).all()
+
+
+def latest_decision(session: Session, cluster: str) -> DecisionRow | None:
+    """The newest decision."""
+    query = select(DecisionRow).where(DecisionRow.cluster == cluster).order_by(col(DecisionRow.seq).desc())
+    return session.exec(query.limit(1)).one_or_none()

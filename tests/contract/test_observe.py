@@ -12,7 +12,7 @@ from app.services.facts import Fact, FactKind
 from app.services.observe import FUTURE_S, Recorded
 from app.store import live
 from app.store.engine import lock_cluster, reading, transaction
-from app.store.tables import JobRow, LogRow, PoolRow
+from app.store.tables import DecisionRow, JobRow, LogRow, PoolRow
 
 AT = 3_000.0
 """An instant before the clock's, which stands at 3,600 s."""
@@ -188,3 +188,26 @@ def test_a_rider_has_the_gpu_alone_once_its_host_has_left(cluster: Database):
     assert job(cluster, "rider").host_job_id is None
     with reading(cluster.engine) as session:
         assert live.used_gpus(session, "c") == 1
+
+
+@pytest.mark.parametrize(("says", "is_guest"), [({}, True), ({"is_guest": False}, False)])
+def test_a_start_that_does_not_say_is_taken_as_the_last_decision_had_it(
+    cluster: Database, says: dict[str, bool], is_guest: bool
+):
+    tell(cluster, submitted("x"), submitted("y"))
+    with transaction(cluster.engine) as session:
+        session.add(
+            DecisionRow(
+                cluster="c",
+                seq=2,
+                epoch=1,
+                at_s=AT,
+                idle_gpus=4,
+                answer={"starts": [{"job_id": "x", "is_guest": True}]},
+                took_ms=1.0,
+                decided_at=StandingClock().now(),
+            )
+        )
+    tell(cluster, started("x", **says), started("y"))
+    assert job(cluster, "x").is_guest is is_guest
+    assert not job(cluster, "y").is_guest

@@ -125,3 +125,33 @@ def test_the_line_has_an_end(runs):
     refused = ask(runs, quotas={"vision": 1})
     assert_problem(refused, 429, "too-many-requests")
     assert int(refused.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize(("enforced_by", "expected"), [("executors", ["replan"]), ("scheduler", [])])
+def test_what_an_operator_changes_is_planned_for_where_executors_enforce(service, enforced_by, expected):
+    service.cluster(enforced_by=enforced_by)
+    nodes = [{"name": "n1", "num_gpus": 8}]
+    service.inventory({"vision": 6, "speech": 2}, nodes)
+    service.client.post("/v1/clusters/c/epochs", json={"reason": "a new day"})
+    runs = service.client.get("/v1/clusters/c/runs").json()["items"]
+    assert [run["kind"] for run in runs] == expected
+
+
+def test_where_executors_enforce_nobody_else_says_what_runs(service):
+    service.cluster(enforced_by="executors")
+    service.inventory({"vision": 6}, [{"name": "n1", "num_gpus": 8}])
+    event = {"kind": "started", "job_id": "x"}
+    for path in ("events", "decisions"):
+        answer = service.client.post(f"/v1/clusters/c/{path}", json={"events": [event]})
+        assert_problem(answer, 409, "conflict")
+
+
+def test_only_what_runs_through_executors_can_be_paused(service):
+    service.cluster(enforced_by="executors")
+    service.inventory({"vision": 6}, [{"name": "n1", "num_gpus": 8}])
+    job = {"pool": "vision", "num_gpus": 1, "spec": {"argv": ["true"]}}
+    body = {"events": [{"kind": "submitted", "job_id": "x", "job": job}]}
+    assert service.client.post("/v1/clusters/c/events", json=body).status_code == 200
+    for job_id, status in (("x", 409), ("y", 404)):
+        asked = {"job_id": job_id, "is_paused": True}
+        assert service.client.post("/v1/clusters/c/pauses", json=asked).status_code == status
