@@ -200,10 +200,18 @@ def test_a_poll_is_bounded(scene, query):
 
 
 def test_a_database_that_is_away_for_a_moment_costs_nobody_the_news(scene):
+    engine = scene.app.state.engine
+    looked, failed = threading.Event(), threading.Event()
+
+    def note(*told):
+        statement = told[2]
+        if "executors" in statement and "desired" in statement:
+            looked.set()
+
+    event.listen(engine, "after_cursor_execute", note)
     answer = scene.poll()
     scene.wait_for_waiters(1)
-    failed = threading.Event()
-    engine = scene.app.state.engine
+    assert looked.wait(PATIENCE_S), "a wait begins with a look of its own, which would tell of the fault"
     event.listen(engine, "handle_error", lambda _: failed.set())
     with scene.engine.begin() as connection:
         connection.execute(text("ALTER TABLE desired RENAME TO elsewhere"))
