@@ -20,6 +20,7 @@ from app.services.executor_events import Event
 from app.services.executors import Executor, Opening
 from app.services.facts import Fact, FactKind
 from app.services.observe import Recorded
+from app.store import clusters as inventories
 from app.store import live
 from app.store.engine import lock_cluster, make_engine, reading, transaction, upgrade
 from app.store.tables import (
@@ -359,7 +360,7 @@ def _check_gpus(world: LiveCluster, jobs: Mapping[str, JobRow]) -> None:
     holders: dict[tuple[str, int], list[JobRow]] = defaultdict(list)
     riders: dict[str, list[JobRow]] = defaultdict(list)
     with reading(world.engine) as session:
-        nodes = {node.name: node for node in live.nodes(session, CLUSTER)}
+        nodes = {node.name: node for node in inventories.nodes(session, CLUSTER)}
         cluster = session.get(ClusterRow, CLUSTER)
         assert cluster is not None
         epoch = live.epoch(session, CLUSTER, cluster.epoch)
@@ -400,7 +401,7 @@ def _check_quotas(world: LiveCluster, jobs: Mapping[str, JobRow]) -> None:
         if job.state == "running" and job.own_from_s is not None:
             own[job.pool] += job.num_gpus
     with reading(world.engine) as session:
-        for pool in live.pools(session, CLUSTER):
+        for pool in inventories.pools(session, CLUSTER):
             assert own[pool.name] <= pool.quota_gpus, "own jobs exceed their quota"
 
 

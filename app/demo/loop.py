@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import httpx
@@ -34,12 +35,14 @@ class Shown:
         report: the service's report.
         jobs: the live jobs at the end.
         plans: all plans, oldest first.
+        plan_s: median time from asking for a plan to its publication, real seconds.
         real_s: how long the stream took, real seconds.
     """
 
     report: dict[str, Any]
     jobs: list[dict[str, Any]]
     plans: list[dict[str, Any]]
+    plan_s: float
     real_s: float
 
 
@@ -151,6 +154,7 @@ class _Watch:
             report=_ok(self._client.get(f"{_URL}/report")),
             jobs=jobs,
             plans=self._plans(),
+            plan_s=self._plan_s(),
             real_s=time.monotonic() - self._begun_s,
         )
 
@@ -187,6 +191,15 @@ class _Watch:
             if page["next_before"] is None:
                 return found[::-1]
             before = {"before": page["next_before"]}
+
+    def _plan_s(self) -> float:
+        runs = _ok(self._client.get(f"{_URL}/runs", params={"limit": 100}))["items"]
+        spans = [
+            datetime.fromisoformat(run["finished_at"]) - datetime.fromisoformat(run["requested_at"])
+            for run in runs
+            if run["kind"] == "replan" and run["status"] == "succeeded"
+        ]
+        return median(span.total_seconds() for span in spans) / scenario.SPEED
 
     def _say(self, text: str) -> None:
         self._tell(f"{time.monotonic() - self._begun_s:5.1f} s  {text}")

@@ -65,18 +65,19 @@ def stream() -> list[DemoJob]:
 
 def _jobs() -> Iterator[DemoJob]:
     shares = {"spec": {"is_shareable": True, "memory_mib": 12_000}}
-    for k in range(10):
-        yield DemoJob(
-            0.0, f"speech-a{k:02}", "speech", 1, 6.0 + 0.4 * k, {"user": "ada", "name": "train-asr"}
-        )
-    yield DemoJob(1.0, "vision-a00", "vision", 1, 7.0, {"user": "lin", "name": "eval-detector"})
-    for k, at_s in enumerate((4.0, 6.5, 7.0)):
-        yield DemoJob(at_s, f"share-{k}", "speech", 1, 10.0, {"user": "kim", "name": "notebook", **shares})
+    asr = {"user": "ada", "name": "train-asr"}
     for k in range(6):
-        yield DemoJob(9.0, f"speech-b{k:02}", "speech", 1, 7.0, {"user": "ada", "name": "train-asr"})
+        yield DemoJob(0.0, f"speech-a{k:02}", "speech", 1, 6.0 + 0.4 * k, asr)
+    # The first finds idle GPUs, so it runs alone before it is squeezed; the last is a guest, who cannot be
+    # sent back, when the gang comes.
+    for k, (at_s, life_s) in enumerate(((1.5, 9.0), (5.0, 7.0), (10.6, 8.0))):
+        yield DemoJob(at_s, f"share-{k}", "speech", 1, life_s, {"user": "kim", "name": "notebook", **shares})
+    yield DemoJob(4.0, "vision-a00", "vision", 1, 5.0, {"user": "lin", "name": "eval-detector"})
+    for k in range(10):
+        yield DemoJob(10.0 if k < 6 else 12.0, f"speech-b{k:02}", "speech", 1, 9.0, asr)
     yield DemoJob(17.0, "vision-gang", "vision", 4, 8.0, {"user": "lin", "name": "train-detector"})
     for k in range(5):
-        yield DemoJob(22.0, f"speech-c{k:02}", "speech", 1, 5.0, {"user": "ada", "name": "train-asr"})
+        yield DemoJob(22.0, f"speech-c{k:02}", "speech", 1, 5.0, asr)
     for k in range(2):
         yield DemoJob(29.0, f"vision-b{k:02}", "vision", 2, 6.0, {"user": "lin", "name": "eval-detector"})
     for k in range(4):

@@ -54,7 +54,10 @@ def table(shown: Shown) -> Table:
         ("sent back", f"{report['sent_back']}, {report['repeated_gpu_hours'] * 60:.1f} GPU-minutes repeated"),
         ("squeezed", f"{report['squeezed']} jobs; {_in_force(report['shares_in_force'])}"),
         ("slowed", _slowed(report)),
-        ("plans", f"{len(shown.plans)} in {shown.real_s:.0f} s"),
+        (
+            "plans",
+            f"{len(shown.plans)} in {shown.real_s:.0f} s, half of them within {shown.plan_s:.2f} s of being asked for",
+        ),
     )
     for row in rows:
         made.add_row(*row)

@@ -17,7 +17,7 @@ from app.errors import Conflict, UnknownResource
 from app.services import observe, push
 from app.services.epochs import is_there
 from app.services.facts import Fact, FactKind, job_of
-from app.store import executors, live
+from app.store import clusters, executors, live
 from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow, PlacementRow
 from domain.cluster import Gpu
 from solver.packing import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, pair_up
@@ -246,7 +246,7 @@ def _idle(scene: _Scene) -> dict[str, list[Gpu]]:
             for index in range(node.num_gpus)
             if (node.name, index) not in taken
         ]
-        for node in live.nodes(scene.session, scene.cluster.name)
+        for node in clusters.nodes(scene.session, scene.cluster.name)
         if is_there(scene.cluster, node)
     }
 

@@ -17,7 +17,7 @@ from app.errors import Conflict
 from app.services import observe
 from app.services.facts import Fact, FactKind
 from app.services.times import to_s
-from app.store import live
+from app.store import clusters, live
 from app.store.tables import ClusterRow, EnforcedBy, EpochRow, JobRow, NodeRow, PoolRow
 from domain.cluster import shrink_quotas
 
@@ -40,10 +40,10 @@ def begin(
     Raises:
         Conflict: if `at_s` lies before the last entry of the log, or ahead of the clock.
     """
-    pools = live.pools(session, cluster.name)
+    pools = clusters.pools(session, cluster.name)
     if not pools:
         return None
-    quotas, capacity = _quotas_left(cluster, pools, live.nodes(session, cluster.name))
+    quotas, capacity = _quotas_left(cluster, pools, clusters.nodes(session, cluster.name))
     last_s = live.last_at_s(session, cluster)
     now_s = to_s(cluster, clock.now())
     if at_s is not None and not (-math.inf if last_s is None else last_s) <= at_s <= now_s:
@@ -99,7 +99,7 @@ def nodes_changed(
     shrink by the rule of `domain.cluster.shrink_quotas` until the node is back.
     """
     now_s = to_s(cluster, clock.now())
-    for node in live.nodes(session, cluster.name):
+    for node in clusters.nodes(session, cluster.name):
         if node.name in lost:
             node.is_lost = True
         elif node.name in back:

@@ -12,7 +12,7 @@ from sqlmodel import Session
 
 from app.clock import Clock
 from app.services.facts import Fact, FactKind, job_of
-from app.store import live, plans
+from app.store import clusters, live, plans
 from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow
 
 FUTURE_S: Final = 300.0
@@ -79,7 +79,7 @@ def record(
         source: who says so.
         clock: our clock.
     """
-    pools = live.pools(session, cluster.name) if any(map(_is_submission, facts)) else ()
+    pools = clusters.pools(session, cluster.name) if any(map(_is_submission, facts)) else ()
     scene = _Scene(
         session,
         cluster,

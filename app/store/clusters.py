@@ -4,9 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from sqlmodel import Session, col, func, select
 
-from app.store.tables import ClusterRow, JobRow, LiveState, NodeRow, PlacementRow, PoolRow
-
-_UNFINISHED = (LiveState.WAITING.value, LiveState.RUNNING.value)
+from app.store.live import UNFINISHED
+from app.store.tables import ClusterRow, JobRow, NodeRow, PlacementRow, PoolRow
 
 
 def get(session: Session, name: str) -> ClusterRow | None:
@@ -73,7 +72,7 @@ def unfinished_jobs_by_pool(session: Session, cluster: str) -> Mapping[str, int]
     """How many jobs wait or run in each pool that has some."""
     query = (
         select(JobRow.pool, func.count())
-        .where(JobRow.cluster == cluster, col(JobRow.state).in_(_UNFINISHED))
+        .where(JobRow.cluster == cluster, col(JobRow.state).in_(UNFINISHED))
         .group_by(col(JobRow.pool))
     )
     return dict(session.exec(query).all())

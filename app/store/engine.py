@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
 from sqlmodel import Session, create_engine, select
 
 from app.errors import UnknownCluster
@@ -62,7 +63,7 @@ def parse_url(url: str) -> URL:
     """
     try:
         parsed = make_url(url)
-    except Exception as error:
+    except (ArgumentError, ValueError) as error:
         raise SettingError("the database's URL cannot be read") from error
     backend = parsed.get_backend_name()
     if backend == _POSTGRESQL:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from sqlalchemy import Row
 from sqlmodel import Session, col, func, select
 
-from app.store.tables import ClusterRow, EpochRow, JobRow, LiveState, LogRow, NodeRow, PlacementRow, PoolRow
+from app.store.tables import ClusterRow, EpochRow, JobRow, LiveState, LogRow, PlacementRow
 
 UNFINISHED = (LiveState.WAITING.value, LiveState.RUNNING.value)
 
@@ -108,18 +108,6 @@ def lowest_rank(session: Session, cluster: str, pool: str) -> float:
         JobRow.cluster == cluster, JobRow.pool == pool, col(JobRow.state).in_(UNFINISHED)
     )
     return float(session.exec(query).one() or 0.0)
-
-
-def pools(session: Session, cluster: str) -> Sequence[PoolRow]:
-    """Pools in their order."""
-    query = select(PoolRow).where(PoolRow.cluster == cluster).order_by(col(PoolRow.position))
-    return session.exec(query).all()
-
-
-def nodes(session: Session, cluster: str) -> Sequence[NodeRow]:
-    """Nodes in their order."""
-    query = select(NodeRow).where(NodeRow.cluster == cluster).order_by(col(NodeRow.position))
-    return session.exec(query).all()
 
 
 def append(session: Session, cluster: ClusterRow, entry: LogRow) -> int:

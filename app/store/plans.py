@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, select
 
 from app.store.tables import DecisionRow, PlanRow, PlanStatus
 
@@ -32,11 +32,6 @@ def page(session: Session, cluster: str, *, before: int | None, limit: int) -> S
     return session.exec(query.order_by(col(PlanRow.number).desc()).limit(limit)).all()
 
 
-def in_order(session: Session, cluster: str) -> Sequence[PlanRow]:
-    """All plans, oldest first."""
-    return session.exec(select(PlanRow).where(PlanRow.cluster == cluster).order_by(col(PlanRow.number))).all()
-
-
 def add(session: Session, plan: PlanRow) -> None:
     """Add a plan under the next number; the one before it is superseded."""
     before = latest(session, plan.cluster)
@@ -45,11 +40,6 @@ def add(session: Session, plan: PlanRow) -> None:
         before.status = PlanStatus.SUPERSEDED.value
     session.add(plan)
     session.flush()
-
-
-def count(session: Session, cluster: str) -> int:
-    """How many plans a cluster has had."""
-    return session.exec(select(func.count()).where(PlanRow.cluster == cluster)).one()
 
 
 def decision(session: Session, cluster: str, seq: int) -> DecisionRow | None:

@@ -10,7 +10,7 @@ from nodes import Enrolled, StandingClock, make_cluster
 from app.errors import Conflict
 from app.services import applying, epochs, observe, planning
 from app.services.facts import Fact, FactKind
-from app.store import live, plans
+from app.store import clusters, live, plans
 from app.store.engine import lock_cluster, reading, transaction
 from app.store.tables import ClusterRow, DesiredRow, JobRow, PlacementRow
 
@@ -123,7 +123,7 @@ def test_a_gang_wider_than_a_node_gets_a_placement_on_each(database: Database):
     planned = Planned(database)
     with transaction(planned.engine) as session:
         row = lock_cluster(session, "c")
-        for pool in live.pools(session, "c"):
+        for pool in clusters.pools(session, "c"):
             pool.quota_gpus = 4 if pool.name == "a" else 0
         session.flush()
         epochs.begin(session, row, "quotas", planned.clock)
@@ -140,7 +140,7 @@ def test_a_run_makes_one_plan_however_often_it_comes(planned: Planned):
     first = planned.publish(request, "run", starts=["x"])
     assert planned.publish(request, "run", starts=["x"]) == first
     with reading(planned.engine) as session:
-        assert plans.count(session, "c") == 1
+        assert len(plans.page(session, "c", before=None, limit=9)) == 1
         assert [entry.kind for entry in live.entries(session, "c", 0, 99)] == [
             "submitted",
             "decided",

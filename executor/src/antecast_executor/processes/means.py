@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import time
+from abc import ABC, abstractmethod
 
 from antecast_executor.processes import procfs
 
@@ -17,38 +18,38 @@ _FREEZE_POLL_S = 0.001
 _STOP_ROUNDS = 50
 
 
-class Means:
+class Means(ABC):
     """What every one of them can do."""
 
     name = ""
 
+    @abstractmethod
     def text(self) -> str:
         """What `of_text` makes it from again, in another process."""
-        raise NotImplementedError
 
-    def create(self) -> None:
+    def create(self) -> None:  # noqa: B027 - not every one has something to prepare
         """Prepare what holds the processes together."""
 
-    def enter(self) -> None:
+    def enter(self) -> None:  # noqa: B027
         """Put the calling process in; called between fork and exec."""
 
+    @abstractmethod
     def pids(self) -> list[int]:
         """All processes it holds, zombies left out."""
-        raise NotImplementedError
 
+    @abstractmethod
     def freeze(self) -> bool:
         """Stop all of them; whether they all stand."""
-        raise NotImplementedError
 
+    @abstractmethod
     def thaw(self) -> bool:
         """Let them go on; whether they do."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kill(self) -> None:
         """End all there are now, frozen or not."""
-        raise NotImplementedError
 
-    def remove(self) -> None:
+    def remove(self) -> None:  # noqa: B027
         """Take away what `create` made, once nothing is in it."""
 
     def signal(self, number: int) -> None:
