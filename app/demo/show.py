@@ -56,7 +56,7 @@ def table(shown: Shown) -> Table:
         ("slowed", _slowed(report)),
         (
             "plans",
-            f"{len(shown.plans)} in {shown.real_s:.0f} s, half within {shown.plan_s:.2f} s of being asked for",
+            f"{len(shown.plans)} in {shown.real_s:.0f} s, half within {shown.plan_s:.2f} s of being asked",
         ),
     )
     for row in rows:
