@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from domain.jobs import Job
 from domain.timegrid import default_grid
-from models.demand import PoolDemand
-from models.demand_features import ENDED, WINDOWS_S, history_facts
-from models.scenarios import cell_peaks
+from models.demand.features import ENDED, WINDOWS_S, history_facts
+from models.demand.pools import PoolDemand
+from models.scenarios.stretches import cell_peaks
 
 TICK_S = 300.0
 HOUR_S = 3600.0

@@ -17,7 +17,7 @@ from data.history import from_frame
 from data.readers import READERS
 from data.readers.benchmark_csv import read_pools
 from models import LIFETIME_MODELS, Training
-from models.lifetime_hazard import HazardLifetimes
+from models.lifetime.hazard import HazardLifetimes
 from simulator.workload import Workload, make_workload
 from solver.lives import Cohorts, survival_at
 

@@ -22,8 +22,8 @@ from data.readers import READERS
 from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
 from domain.observers import Observer
-from models.lifetime_empirical import LEAST_JOBS, EmpiricalLifetimes
-from models.lifetime_hazard import HazardLifetimes
+from models.lifetime.empirical import LEAST_JOBS, EmpiricalLifetimes
+from models.lifetime.hazard import HazardLifetimes
 
 Floats = npt.NDArray[np.float64]
 Score = dict[str, float]

@@ -15,7 +15,8 @@ from data.validation import Lines, check_jobs
 from domain.errors import Fault, InputError
 from domain.jobs import Job, JobOutcome, JobState
 
-_JOB_COLUMNS: Final = tuple(column.name for column in COLUMNS if column.name not in ("duration_s", "state"))
+_OUTCOME_COLUMNS: Final = ("duration_s", "state", "start_s")
+_JOB_COLUMNS: Final = tuple(column.name for column in COLUMNS if column.name not in _OUTCOME_COLUMNS)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def to_jobs(frame: pd.DataFrame) -> tuple[list[Job], dict[str, JobOutcome]]:
 def from_jobs(jobs: Iterable[Job], outcomes: Mapping[str, JobOutcome]) -> pd.DataFrame:
     """The inverse of `to_jobs`: a table in the schema, sorted by (submit_s, job_id).
 
-    A state of `UNKNOWN` becomes a missing one.
+    A state of `UNKNOWN` becomes a missing one; starts are not kept: an outcome does not say them.
 
     Raises:
         KeyError: if a job has no outcome.
@@ -109,6 +110,7 @@ def from_jobs(jobs: Iterable[Job], outcomes: Mapping[str, JobOutcome]) -> pd.Dat
     rows = [(job, outcomes[job.job_id]) for job in jobs]
     values = {name: [getattr(job, name) for job, _ in rows] for name in _JOB_COLUMNS}
     values["duration_s"] = [outcome.duration_s for _, outcome in rows]
+    values["start_s"] = [None for _ in rows]
     values["state"] = [None if end.state is JobState.UNKNOWN else end.state.value for _, end in rows]
     typed = {
         column.name: pd.Series(values[column.name], dtype=column.kind.dtype, name=column.name)

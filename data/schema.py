@@ -92,6 +92,9 @@ COLUMNS: Final = (
     Column("state", Kind.TEXT, "", True, "how it ended", words=frozenset(state.value for state in JobState)),
     Column("deadline_s", Kind.FLOAT, "s", True, "instant by which it should have ended"),
     Column("requeue_u", Kind.FLOAT, "", True, "requeueable where the share R of such jobs exceeds it", 0, 1),
+    Column("gpu_type", Kind.TEXT, "", True, "type of GPU it asks for; empty where any will do"),
+    Column("array_id", Kind.TEXT, "", True, "the array or group it was submitted as part of"),
+    Column("start_s", Kind.FLOAT, "s", True, "instant it began to run; empty: not known, taken as submit_s"),
 )
 """The history table."""
 

@@ -26,7 +26,7 @@ class Split:
 def ended_before(frame: pd.DataFrame, as_of_s: float) -> pd.DataFrame:
     """Rows of the jobs that had ended by `as_of_s`, in the order given, with a dense index.
 
-    The record has no start, so the earliest possible end, submit_s + duration_s, stands in for the end.
+    Where the record has no start, the earliest possible end, submit_s + duration_s, stands in for the end.
     What is learned from must never hold a job whose end lies after `as_of_s`.
 
     Args:
@@ -37,7 +37,12 @@ def ended_before(frame: pd.DataFrame, as_of_s: float) -> pd.DataFrame:
         SettingError: if `as_of_s` is not a number.
     """
     _check_instant("as_of_s", as_of_s)
-    return frame[frame["submit_s"] + frame["duration_s"] <= as_of_s].reset_index(drop=True)
+    return frame[started_s(frame) + frame["duration_s"] <= as_of_s].reset_index(drop=True)
+
+
+def started_s(frame: pd.DataFrame) -> pd.Series:
+    """Instant each job began to run, seconds; its submit where the record does not say."""
+    return frame["start_s"].fillna(frame["submit_s"]) if "start_s" in frame else frame["submit_s"]
 
 
 def split(frame: pd.DataFrame, *, train_until_s: float, eval_from_s: float) -> Split:

@@ -29,6 +29,8 @@ class Job:
         submit_s: instant it became eligible, seconds on the replay's clock.
         num_gpus: width of the gang; all of them at once or none.
         user, name, model: features for predictors; None where the record has none.
+        gpu_type: type of GPU it asks for; None where any will do or the record does not say.
+        array_id: the array or group it was submitted as part of; its siblings have the same one.
         limit_s: requested time limit, seconds.
         deadline_s: instant by which it should have ended.
         requeue_u: draw in [0, 1): with a share R of requeueable jobs this one is requeueable if
@@ -48,6 +50,8 @@ class Job:
     limit_s: float | None = None
     deadline_s: float | None = None
     requeue_u: float | None = None
+    gpu_type: str | None = None
+    array_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.num_gpus < 1:

@@ -5,10 +5,10 @@ from functools import partial
 from typing import Final
 
 from domain.forecasts import LifetimeForecaster
-from models.demand import PoolDemand
-from models.lifetime_empirical import EmpiricalLifetimes
-from models.lifetime_hazard import HazardLifetimes
-from models.lifetime_limit import RequestedLimits
+from models.demand.pools import PoolDemand
+from models.lifetime.empirical import EmpiricalLifetimes
+from models.lifetime.hazard import HazardLifetimes
+from models.lifetime.limit import RequestedLimits
 from models.training import Training
 
 __all__ = ["DEMAND_MODELS", "LIFETIME_MODELS", "Training"]

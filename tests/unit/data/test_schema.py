@@ -30,7 +30,7 @@ def broken(frame: pd.DataFrame, **options: object) -> list[tuple[int | None, str
 
 def test_every_feature_of_a_job_is_a_column() -> None:
     names = {column.name for column in COLUMNS}
-    assert set(Job.__slots__) | {"duration_s", "state"} == names
+    assert set(Job.__slots__) | {"duration_s", "state", "start_s"} == names
     assert required_names(COLUMNS) == ("job_id", "pool", "submit_s", "num_gpus", "duration_s")
 
 

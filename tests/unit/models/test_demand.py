@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from support import job
 
-from models.demand import RECALLS, PoolDemand, fit_arrival_model
-from models.demand_features import (
+from models.demand.features import (
     ENDED,
     FEATURE_NAMES,
     STARTED,
@@ -17,6 +16,7 @@ from models.demand_features import (
     PoolFacts,
     history_facts,
 )
+from models.demand.pools import RECALLS, PoolDemand, fit_arrival_model
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S

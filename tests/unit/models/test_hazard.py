@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
-from models.hazard_features import FeatureHistory, JobFeatures
-from models.hazard_lives import Life, expand, sweep
-from models.hazard_tables import MIDDLE, NUM_BINS, DecayingTables
-from models.lifetime_hazard import LEAST_ENDED, HazardLifetimes, quantile_of
+from models.lifetime.features import FeatureHistory, JobFeatures
+from models.lifetime.hazard import LEAST_ENDED, HazardLifetimes, quantile_of
+from models.lifetime.lives import Life, expand, sweep
+from models.lifetime.tables import MIDDLE, NUM_BINS, DecayingTables
 
 DAY_S = 86_400.0
 MEANS_S = {"short": 600.0, "long": 36_000.0}

@@ -15,8 +15,8 @@ from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
 from domain.observers import Observer
 from models import LIFETIME_MODELS, Training
-from models.lifetime_empirical import LEAST_JOBS, WINDOW_JOBS, EmpiricalLifetimes
-from models.lifetime_limit import RequestedLimits
+from models.lifetime.empirical import LEAST_JOBS, WINDOW_JOBS, EmpiricalLifetimes
+from models.lifetime.limit import RequestedLimits
 
 HOUR_S = 3600.0
 

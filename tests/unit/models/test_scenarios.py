@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import job
 
-from models.scenarios import PastStretches, _Survival, cell_arrivals, cell_peaks
+from models.scenarios.stretches import PastStretches, _Survival, cell_arrivals, cell_peaks
 
 HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
@@ -30,7 +30,7 @@ def test_peaks_and_arrivals_are_those_of_a_second_by_second_sweep(look_s, jobs, 
     submit, end, gpus = columns(jobs)
     at = np.array(instants, dtype=float)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("models.scenarios.LOOK_S", float(look_s))
+        patch.setattr("models.scenarios.stretches.LOOK_S", float(look_s))
         peaks = cell_peaks(submit, end, gpus, at, EDGES)
     arrivals = cell_arrivals(submit, at, EDGES)
     for row, instant in enumerate(instants):
@@ -49,7 +49,7 @@ def test_many_instants_are_swept_in_blocks_that_agree(monkeypatch):
     gpus = rng.integers(1, 5, 60)
     at = np.arange(0.0, 200.0, 7.0)
     whole = cell_peaks(submit, end, gpus, at, EDGES)
-    monkeypatch.setattr("models.scenarios._BLOCK_ELEMENTS", 1)
+    monkeypatch.setattr("models.scenarios.stretches._BLOCK_ELEMENTS", 1)
     assert np.array_equal(cell_peaks(submit, end, gpus, at, EDGES), whole)
 
 

@@ -14,9 +14,9 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from models.hazard_features import PLAIN, RELATIVE, JobFeatures
-from models.hazard_lives import Floats, Life, Rows
-from models.hazard_tables import EDGES_S, MEMORIES, MIDDLE, NUM_BINS, Array, survival_of
+from models.lifetime.features import PLAIN, RELATIVE, JobFeatures
+from models.lifetime.lives import Floats, Life, Rows
+from models.lifetime.tables import EDGES_S, MEMORIES, MIDDLE, NUM_BINS, Array, survival_of
 
 NUM_TREES: Final = 60
 _PARAMS: Final = {

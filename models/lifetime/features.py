@@ -1,7 +1,7 @@
 """What is known of a job the moment it is submitted: its features, from nothing that happens later.
 
 One class is told the facts in their order and says the features of each job as it is submitted. Training
-on a table of past jobs tells it the same facts again (`models.hazard_lives`), so a forecast and a row
+on a table of past jobs tells it the same facts again (`models.lifetime.lives`), so a forecast and a row
 of the training table cannot differ in what they see.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
-from models.hazard_tables import NUM_BINS, Array, DecayingTables
+from models.lifetime.tables import NUM_BINS, Array, DecayingTables
 
 RECENT_LIVES: Final = 16
 """Lives per key behind means and deviations."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from domain.jobs import Job
 from domain.observers import Observer
-from models.demand_features import (
+from models.demand.features import (
     ENDED,
     ROW_EVERY_S,
     STARTED,
@@ -22,7 +22,7 @@ from models.demand_features import (
     feature_rows,
     history_facts,
 )
-from models.scenarios import PastStretches
+from models.scenarios.stretches import PastStretches
 
 RECALLS: Final = {300.0: 0.85, 3600.0: 0.80, 43_200.0: 0.95}
 """Recall that the threshold of each window is set for; a miss slows jobs down, a false alarm holds GPUs."""

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from domain.jobs import Job
-from models.hazard_features import FeatureHistory, JobFeatures
-from models.hazard_tables import EDGES_S, NUM_BINS
+from models.lifetime.features import FeatureHistory, JobFeatures
+from models.lifetime.tables import EDGES_S, NUM_BINS
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]

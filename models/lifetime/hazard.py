@@ -10,9 +10,9 @@ from typing import Final
 from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
 from domain.observers import Observer
-from models.hazard_features import FeatureHistory
-from models.hazard_lives import Life, expand, running_lives, sweep
-from models.hazard_model import HazardModel, train, untrained_survival
+from models.lifetime.boosted import HazardModel, train, untrained_survival
+from models.lifetime.features import FeatureHistory
+from models.lifetime.lives import Life, expand, running_lives, sweep
 
 LEAST_ENDED: Final = 500
 """Ended lives below which nothing is trained: the running life tables speak by themselves."""

@@ -1,0 +1,1 @@
+"""What the pools will ask for: arrivals and GPUs per pool and window."""

@@ -1,0 +1,1 @@
+"""Joint scenarios of the pools' need ahead."""
