@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from data.history import History, to_jobs
-from data.splits import ended_before, split
+from data.splits import ended_before, split, started_s
 from domain.cluster import Cluster, Pool
 from domain.errors import SettingError
 from domain.jobs import Job, JobOutcome
@@ -80,8 +80,10 @@ def before(frame: pd.DataFrame, cut_s: float) -> tuple[list[tuple[Job, float]], 
     ended = ended_before(submitted, cut_s)
     jobs, outcomes = to_jobs(ended)
     past = sorted(((job, outcomes[job.job_id].duration_s) for job in jobs), key=_end_order)
-    open_jobs, _ = to_jobs(submitted[~submitted["job_id"].isin(ended["job_id"])])
-    return past, [(job, cut_s - job.submit_s) for job in open_jobs]
+    running = submitted[~submitted["job_id"].isin(ended["job_id"])]
+    open_jobs, _ = to_jobs(running)
+    ages_s = (cut_s - started_s(running)).clip(lower=0.0).tolist()
+    return past, list(zip(open_jobs, ages_s, strict=True))
 
 
 def _end_order(lived: tuple[Job, float]) -> tuple[float, str]:

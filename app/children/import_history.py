@@ -30,7 +30,7 @@ KEPT_FAULTS: Final = 1_000
 MAX_CHARACTERS: Final = 255
 """Longest id of a job and name of a pool."""
 
-_INSTANTS: Final = ("submit_s", "deadline_s")
+_INSTANTS: Final = ("submit_s", "deadline_s", "start_s")
 _KNOWN: Final = "already-known"
 _IN_FUTURE: Final = "ends-in-the-future"
 _SOURCE: Final = "the file"

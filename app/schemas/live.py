@@ -56,6 +56,8 @@ class JobIn(Received):
     deadline: Instant | None = None
     is_requeueable: bool | None = None
     requeue_u: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    gpu_type: ShortText | None = None
+    array_id: ShortText | None = None
     spec: SpecIn | None = None
 
 

@@ -56,6 +56,8 @@ JOB_FIELDS: Final = (
     "limit_s",
     "deadline_s",
     "requeue_u",
+    "gpu_type",
+    "array_id",
 )
 
 

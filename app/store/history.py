@@ -22,6 +22,9 @@ JOB_COLUMNS: Final = (
     "state",
     "deadline_s",
     "requeue_u",
+    "gpu_type",
+    "array_id",
+    "start_s",
 )
 """As in `data.schema`, in its order."""
 

@@ -174,6 +174,8 @@ class JobRow(SQLModel, table=True):
     limit_s: float | None = None
     deadline_s: float | None = None
     requeue_u: float | None = None
+    gpu_type: str | None = None
+    array_id: str | None = None
     spec: Json = _json()
     rank: float
     state: str = Field(max_length=16)
@@ -288,6 +290,9 @@ class HistoryJobRow(SQLModel, table=True):
     state: str | None = None
     deadline_s: float | None = None
     requeue_u: float | None = None
+    gpu_type: str | None = None
+    array_id: str | None = None
+    start_s: float | None = None
 
 
 class ExecutorRow(SQLModel, table=True):
