@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from app import client_cli, service_cli
+from app import client_cli, evaluate_cli, learn_cli, service_cli
 from app.demo import cli as demo_cli
 from domain.errors import AntecastError, InputError, PlanError, StalledError
 
@@ -36,6 +36,8 @@ cli = typer.Typer(
 cli.add_typer(service_cli.commands)
 cli.add_typer(client_cli.commands)
 cli.add_typer(demo_cli.commands)
+cli.add_typer(learn_cli.commands)
+cli.add_typer(evaluate_cli.commands)
 
 # Everything else is imported where it is used: numpy, pandas and the models are slow to load.
 

@@ -32,7 +32,7 @@ def _hazard(training: Training) -> HazardLifetimes:
         window_s=None if is_once else 21 * _DAY_S,
         half_life_s=None if is_once else 7 * _DAY_S,
     )
-    model.fit(training.past, training.censored, training.now_s)
+    model.fit(training.past, training.censored, training.now_s, training.starts)
     return model
 
 

@@ -1,7 +1,7 @@
 """What predictors are trained on before a replay or a plan begins."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from domain.jobs import Job
 
@@ -17,6 +17,7 @@ class Training:
         now_s: the instant.
         retrain_every_s: models are fitted anew at multiples of this after `now_s`; None: never.
         seed: of everything that is drawn.
+        starts: by id, instant at which a job of either began to run, where that is known and not its submit.
     """
 
     quotas: Mapping[str, int]
@@ -25,3 +26,4 @@ class Training:
     now_s: float
     retrain_every_s: float | None = None
     seed: int = 0
+    starts: Mapping[str, float] = field(default_factory=dict)

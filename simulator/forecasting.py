@@ -101,6 +101,7 @@ def training_of(workload: Workload, choice: ForecastChoice, seed: int) -> Traini
         now_s=workload.train_until_s,
         retrain_every_s=choice.retrain_every_s,
         seed=seed,
+        starts=workload.starts,
     )
 
 

@@ -1,7 +1,7 @@
 """What a replay needs, cut out of a history in time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -24,6 +24,7 @@ class Workload:
         unended: (job, age) of what had been submitted but not ended by then; censored, and never replayed.
         train_until_s: instant at which the replay begins.
         eval_from_s: jobs submitted from here on are measured.
+        starts: by id, when jobs of the past and those not ended began to run, where the record says it.
     """
 
     cluster: Cluster
@@ -33,6 +34,7 @@ class Workload:
     unended: tuple[tuple[Job, float], ...]
     train_until_s: float
     eval_from_s: float
+    starts: Mapping[str, float] = field(default_factory=dict)
 
     def durations_s(self) -> dict[str, float]:
         """True length of each replayed job."""
@@ -66,12 +68,16 @@ def make_workload(
             f"no job is submitted at or after eval-from = {eval_from_s:g} s: nothing to measure"
         )
     past, unended = before(history.frame, train_until_s)
+    starts = starts_before(history.frame, train_until_s)
     if earlier is not None:
+        starts |= starts_before(earlier.frame, train_until_s)
         more_past, more_unended = before(earlier.frame, train_until_s)
         past, unended = sorted(past + more_past, key=_end_order), unended + more_unended
     jobs, outcomes = to_jobs(parts.replay)
     cluster = Cluster(tuple(Pool(name, quota) for name, quota in quotas.items()))
-    return Workload(cluster, tuple(jobs), outcomes, tuple(past), tuple(unended), train_until_s, eval_from_s)
+    return Workload(
+        cluster, tuple(jobs), outcomes, tuple(past), tuple(unended), train_until_s, eval_from_s, starts
+    )
 
 
 def before(frame: pd.DataFrame, cut_s: float) -> tuple[list[tuple[Job, float]], list[tuple[Job, float]]]:
@@ -84,6 +90,14 @@ def before(frame: pd.DataFrame, cut_s: float) -> tuple[list[tuple[Job, float]], 
     open_jobs, _ = to_jobs(running)
     ages_s = (cut_s - started_s(running)).clip(lower=0.0).tolist()
     return past, list(zip(open_jobs, ages_s, strict=True))
+
+
+def starts_before(frame: pd.DataFrame, cut_s: float) -> dict[str, float]:
+    """By id, when the jobs that began to run by the cut did so, where the record says it."""
+    if "start_s" not in frame:
+        return {}
+    known = frame[(frame["submit_s"] < cut_s) & (frame["start_s"] <= cut_s)]
+    return dict(zip(known["job_id"].tolist(), known["start_s"].tolist(), strict=True))
 
 
 def _end_order(lived: tuple[Job, float]) -> tuple[float, str]:

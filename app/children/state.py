@@ -22,7 +22,7 @@ from domain.jobs import Job
 from domain.plans import Plan
 from models import Training
 from simulator.forecasting import ForecastChoice, Forecasters, build, choose, split_settings
-from simulator.workload import before
+from simulator.workload import before, starts_before
 from solver.desk import Desk
 from solver.policies import POLICIES
 from solver.policies.base import Policy, PolicyContext, PolicySpec, parse_settings
@@ -265,6 +265,7 @@ def _train(
         now_s=row.at_s,
         retrain_every_s=choice.retrain_every_s,
         seed=row.seed,
+        starts=starts_before(frame, row.at_s),
     )
     forecasters = build(choice, training)
     running = {

@@ -1,15 +1,17 @@
 """What a pool's demand forecast is made of: counts of the past that are kept up as facts arrive."""
 
 import math
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from domain.jobs import Job
+from models.demand.cadence import Cadence
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -17,59 +19,55 @@ Bools = NDArray[np.bool_]
 WINDOWS_S: Final = (300.0, 3600.0, 43_200.0)
 """SIA's windows (SoCC 2023): 5 min, 1 h, 12 h."""
 
-ROW_EVERY_S: Final = {300.0: 600.0, 3600.0: 1800.0, 43_200.0: 3600.0}
-"""Every how many seconds a row to learn from is kept, for each window."""
-
-LEARN_SPAN_S: Final = 21 * 86_400.0
-"""What is learned from: three weeks, as SIA."""
-
 SUBMITTED, STARTED, ENDED = range(3)
 """Kinds of facts, in the order in which they befall a job."""
 
 LOAD_WINDOWS: Final = 3
 """Windows that the sliding maximum of the load looks back on."""
 
-_TICK_S: Final = 300.0
-_PERIODS_BACK_S: Final = tuple(periods * period_s for period_s in (3600.0, 86_400.0) for periods in (1, 2, 3))
-_MULTIPLES: Final = (1, 10, 100)
-_RECENT_LIVES: Final = 64
-_LEAST_STEP_S: Final = 60.0
-_NOTHING_KNOWN_S: Final = 3600.0
+HOUR_S: Final = 3600.0
+DAY_S: Final = 86_400.0
+
+_LAST_ARRIVALS: Final = (1, 2, 3, 5, 10, 20)
+_LAST_ENDS: Final = (1, 2, 5)
+_ARRIVAL_SPANS_S: Final = (60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 3 * DAY_S, 7 * DAY_S)
+_END_SPANS_S: Final = (60.0, 300.0, 900.0, 3600.0, 43_200.0)
+_LOAD_SPANS_S: Final = (900.0, 3600.0, 14_400.0, 86_400.0)
+_PERIODS_BACK_S: Final = tuple(periods * period_s for period_s in (HOUR_S, DAY_S) for periods in (1, 2, 3))
+_DAYS_BACK: Final = 7
+_LEVEL_STEP: Final = 0.05
+
+ANCHORS: Final = ("load_last_k", "load_day_ago", "level", "largest", "mean_3_days")
+"""Loads, GPUs: what a distribution measures its bins against; the quota is one more."""
 
 FEATURE_NAMES: Final = (
+    *(f"since_arrival_{k}" for k in _LAST_ARRIVALS),
+    *(f"since_end_{k}" for k in _LAST_ENDS),
+    *(f"arrivals_last_{span_s:g}s" for span_s in _ARRIVAL_SPANS_S),
+    *(f"ends_last_{span_s:g}s" for span_s in _END_SPANS_S),
+    *(f"load_last_{span_s:g}s" for span_s in _LOAD_SPANS_S),
     *(f"arrivals_{back_s:g}s_ago" for back_s in _PERIODS_BACK_S),
-    *(f"arrivals_last_{m}k" for m in _MULTIPLES),
-    *(f"completions_last_{m}k" for m in _MULTIPLES),
+    "days_with_arrivals",
+    "arrivals_around_on_other_days",
+    "slots_with_arrivals_last_day",
+    "slots_with_arrivals_last_week",
+    "cadence_within_k",
+    "cadence_later",
+    "cadence_due_in",
+    *(f"{anchor}_of_quota" for anchor in ANCHORS),
+    "ln_quota",
+    "hour_sine",
+    "hour_cosine",
+    "weekday",
+    "arrivals_anywhere_60s",
+    "arrivals_anywhere_3600s",
+    "arrival_soon",
+    "running",
+    "running_of_quota",
     "expected_to_finish_within_k",
-    "expected_to_finish_later",
-    "quota_gpus",
+    "expected_to_finish_within_k_of_quota",
 )
-"""Columns of `PoolFacts.features`, k being the window. After SIA's features (SoCC 2023)."""
-
-
-class _RecentLives:
-    """The last `_RECENT_LIVES` durations, also kept sorted."""
-
-    __slots__ = ("_in_order", "_sorted")
-
-    def __init__(self) -> None:
-        self._in_order: deque[float] = deque()
-        self._sorted: list[float] = []
-
-    def add(self, duration_s: float) -> None:
-        if len(self._in_order) == _RECENT_LIVES:
-            del self._sorted[bisect_left(self._sorted, self._in_order.popleft())]
-        self._in_order.append(duration_s)
-        insort(self._sorted, duration_s)
-
-    def expected_life_s(self, age_s: float) -> float:
-        """Median of the lives above `age_s`; twice the age where there is none; always above the age."""
-        shorter, number = bisect_right(self._sorted, age_s), len(self._sorted)
-        if shorter < number:
-            expected = self._sorted[(shorter + number) // 2]
-        else:
-            expected = 2.0 * age_s if number else max(2.0 * age_s, _NOTHING_KNOWN_S)
-        return max(expected, age_s + _LEAST_STEP_S)
+"""Columns of `DemandFacts.features`, k being the window. After SIA's features (SoCC 2023), and more."""
 
 
 class _RecentLoads:
@@ -93,66 +91,53 @@ class _RecentLoads:
 
 
 class PoolFacts:
-    """One pool's arrivals, completions and running jobs, and the counts that forecasts are made of.
+    """One pool's arrivals and ends, and the counts that forecasts are made of.
 
     Facts and questions come in the order of their instants. Counts over (a, b] include the instant b.
-    A running job is expected to end at the median of the pool's last 64 lives; each time that passes, at
-    the median of those lives that exceed its age, or at twice its age if none does.
 
     Args:
         quota: GPUs of the pool.
         since_s: instant at which the record begins; what lies before is unknown and not zero.
+        windows_s: windows that will be asked about.
     """
 
-    def __init__(self, quota: int, since_s: float) -> None:
-        self._quota = float(quota)
+    def __init__(self, quota: int, since_s: float, windows_s: Sequence[float] = WINDOWS_S) -> None:
+        self.quota = float(quota)
         self._since_s = since_s
         self._arrivals: list[float] = []
         self._gpus: list[int] = [0]
-        self._completions: list[float] = []
-        self._lives = _RecentLives()
-        self._expected: list[tuple[float, str]] = []
-        self._running: dict[str, tuple[float, float]] = {}
-        self._untold: set[str] = set()
-        self._loads = {window: _RecentLoads(window) for window in WINDOWS_S}
-
-    def arrives_within(self, instants_s: Floats, window_s: float) -> Bools:
-        """Whether a job arrived in (instant, instant + window], for instants whose window is over."""
-        arrivals = np.array(self._arrivals)
-        first = np.searchsorted(arrivals, instants_s, "right")
-        is_any: Bools = np.searchsorted(arrivals, instants_s + window_s, "right") > first
-        return is_any
+        self._ends: list[float] = []
+        self._cadence = Cadence()
+        self._loads = {window_s: _RecentLoads(window_s) for window_s in windows_s}
+        self._slots: dict[float, list[int]] = {window_s: [] for window_s in windows_s}
+        self._level: dict[float, float] = {}
 
     def arrived(self, gpus: int, now_s: float) -> None:
         """A job has arrived."""
         self._arrivals.append(now_s)
         self._gpus.append(self._gpus[-1] + gpus)
+        self._cadence.arrived(now_s)
         for window_s, loads in self._loads.items():
-            first = bisect_right(self._arrivals, now_s - window_s)
-            loads.note(self._gpus[-1] - self._gpus[first], now_s)
+            load = self._load(now_s - window_s, now_s)
+            loads.note(load, now_s)
+            known = self._level.get(window_s, math.log(load))
+            self._level[window_s] = known + _LEVEL_STEP * (math.log(load) - known)
+            slot = math.floor(now_s / window_s)
+            if not self._slots[window_s] or self._slots[window_s][-1] != slot:
+                self._slots[window_s].append(slot)
 
-    def started(self, job_id: str, now_s: float, age_s: float = 0.0) -> None:
-        """A job runs; `age_s` is what it has already run."""
-        self.stopped(job_id, now_s)
-        self._expect(job_id, now_s - age_s, now_s)
-
-    def stopped(self, job_id: str, now_s: float) -> None:
-        """A job runs no longer, for whatever reason."""
-        self._renew(now_s)
-        known = self._running.pop(job_id, None)
-        self._untold.discard(job_id)
-        if known is not None:
-            del self._expected[bisect_left(self._expected, (known[1], job_id))]
-
-    def ended(self, job_id: str, now_s: float, duration_s: float) -> None:
+    def ended(self, now_s: float) -> None:
         """A job has ended."""
-        self.stopped(job_id, now_s)
-        self._completions.append(now_s)
-        self._lives.add(duration_s)
+        self._ends.append(now_s)
 
-    def leave_untold(self) -> None:
-        """Let the jobs that run now end when they are expected to, unless something is told of them."""
-        self._untold = set(self._running)
+    def arrivals_between(self, from_s: float, until_s: float) -> tuple[int, int]:
+        """First and one past the last of the arrivals in (from, until], in the order of arrival."""
+        first = bisect_right(self._arrivals, from_s)
+        return first, bisect_right(self._arrivals, until_s, first)
+
+    def instants(self, first: int, beyond: int) -> list[float]:
+        """Instants of some arrivals."""
+        return self._arrivals[first:beyond]
 
     def load_estimate(self, window_s: float, now_s: float, *, count_quiet: bool = False) -> int:
         """SIA's NewLoadEstimate: sliding maximum of the GPUs asked for within a window of `window_s`.
@@ -164,85 +149,109 @@ class PoolFacts:
         return self._loads[window_s].largest(now_s, count_quiet=count_quiet)
 
     def features(self, window_s: float, now_s: float) -> list[float]:
-        """Values of `FEATURE_NAMES` at `now_s`; NaN where they lie before the record begins.
+        """The pool's own columns of `FEATURE_NAMES` at `now_s`, up to `ln_quota`; NaN where unknown.
 
         A window in the past that reaches beyond `now_s` (12 h, an hour ago) ends at `now_s`. Counts
         over a span that begins before the record are scaled up to the whole span.
         """
-        self._renew(now_s)
-        row = self._count_periodic(window_s, now_s)
-        observed_s = max(now_s - self._since_s, window_s)
-        for instants in (self._arrivals, self._completions):
-            number = len(instants)
-            for multiple in _MULTIPLES:
-                span_s = multiple * window_s
-                count = number - bisect_right(instants, now_s - span_s)
-                row.append(count * span_s / observed_s if span_s > observed_s else count)
-        soon = bisect_right(self._expected, now_s + window_s, key=_instant)
-        row += (soon, len(self._expected) - soon, self._quota)
+        row = _since(self._arrivals, _LAST_ARRIVALS, now_s) + _since(self._ends, _LAST_ENDS, now_s)
+        observed_s = max(now_s - self._since_s, 1.0)
+        row += _counts(self._arrivals, _ARRIVAL_SPANS_S, now_s, observed_s)
+        row += _counts(self._ends, _END_SPANS_S, now_s, observed_s)
+        row += [self._load(now_s - span_s, now_s) / self.quota for span_s in _LOAD_SPANS_S]
+        row += self._count_periodic(window_s, now_s)
+        row += self._count_slots(window_s, now_s)
+        within, beyond, first_s = self._cadence.due(window_s, now_s)
+        row += (within, beyond, min(first_s, 7 * DAY_S))
+        row += [anchor / self.quota for anchor in self.anchors(window_s, now_s)]
+        row.append(math.log(self.quota))
         return row
 
+    def anchors(self, window_s: float, now_s: float) -> list[float]:
+        """Values of `ANCHORS`, GPUs; NaN where unknown."""
+        day_ago_s = now_s - DAY_S
+        ago = math.nan
+        if day_ago_s >= self._since_s:
+            ago = self._load(day_ago_s, min(day_ago_s + window_s, now_s))
+        level = self._level.get(window_s)
+        observed_s = min(3 * DAY_S, max(now_s - self._since_s, window_s))
+        return [
+            self._load(now_s - window_s, now_s),
+            ago,
+            math.nan if level is None else math.exp(level),
+            self.load_estimate(window_s, now_s),
+            self._load(now_s - 3 * DAY_S, now_s) * window_s / observed_s,
+        ]
+
+    def _load(self, from_s: float, until_s: float) -> int:
+        """GPUs asked for in (from, until]."""
+        arrivals = self._arrivals
+        return self._gpus[bisect_right(arrivals, until_s)] - self._gpus[bisect_right(arrivals, from_s)]
+
     def _count_periodic(self, window_s: float, now_s: float) -> list[float]:
-        arrivals, counts = self._arrivals, []
+        counts = []
         for back_s in _PERIODS_BACK_S:
             from_s = now_s - back_s
-            if from_s < self._since_s:
-                counts.append(math.nan)
-            else:
-                first = bisect_right(arrivals, from_s)
-                counts.append(bisect_right(arrivals, from_s + window_s, first) - first)
-        return counts
+            counts.append(math.nan if from_s < self._since_s else self._count(from_s, window_s, now_s))
+        days = [now_s - day * DAY_S for day in range(1, _DAYS_BACK + 1)]
+        days = [from_s for from_s in days if from_s - HOUR_S >= self._since_s]
+        if not days:
+            return [*counts, math.nan, math.nan]
+        busy = sum(self._count(from_s, window_s, now_s) > 0 for from_s in days)
+        around = sum(self._count(from_s - HOUR_S, window_s + 2 * HOUR_S, now_s) for from_s in days)
+        return [*counts, busy / len(days), around / len(days)]
 
-    def _expect(self, job_id: str, start_s: float, now_s: float) -> None:
-        end_s = start_s + self._lives.expected_life_s(now_s - start_s)
-        self._running[job_id] = (start_s, end_s)
-        insort(self._expected, (end_s, job_id))
+    def _count(self, from_s: float, window_s: float, now_s: float) -> int:
+        first = bisect_right(self._arrivals, from_s)
+        return bisect_right(self._arrivals, min(from_s + window_s, now_s), first) - first
 
-    def _renew(self, now_s: float) -> None:
-        """Give the jobs that outlived their expected end a new one, as of the instant it passed."""
-        while self._expected and self._expected[0][0] <= now_s:
-            passed_s, job_id = self._expected.pop(0)
-            start_s, _ = self._running.pop(job_id)
-            if job_id not in self._untold:
-                self._expect(job_id, start_s, passed_s)
-
-
-def feature_rows(pools: Sequence[PoolFacts], window_s: float, now_s: float) -> Floats:
-    """Features of each pool, shape (pools, features)."""
-    return np.array([pool.features(window_s, now_s) for pool in pools])
+    def _count_slots(self, window_s: float, now_s: float) -> list[float]:
+        """Share of the windows of the clock in which something arrived, over the last day and week."""
+        slots, last = self._slots[window_s], math.floor(now_s / window_s)
+        shares = []
+        for span_s in (DAY_S, 7 * DAY_S):
+            number = max(1.0, min(span_s, now_s - self._since_s) / window_s)
+            first = last - math.floor(number)
+            shares.append((len(slots) - bisect_right(slots, first)) / number)
+        return shares
 
 
-class LearningRows:
-    """Features on a raster of instants, kept as time passes, so that learning needs no second replay."""
+def _since(instants: list[float], places: tuple[int, ...], now_s: float) -> list[float]:
+    number = len(instants)
+    return [math.log1p(now_s - instants[-k]) if k <= number else math.nan for k in places]
 
-    def __init__(self) -> None:
-        self._kept: dict[float, deque[tuple[float, Floats]]] = {window: deque() for window in WINDOWS_S}
 
-    def keep(self, pools: Sequence[PoolFacts], from_s: float, until_s: float) -> None:
-        """Keep a row for each instant of the raster in [from, until), all facts up to it being in."""
-        for tick in range(math.ceil(from_s / _TICK_S), math.ceil(until_s / _TICK_S)):
-            instant_s = tick * _TICK_S
-            for window_s, kept in self._kept.items():
-                if instant_s % ROW_EVERY_S[window_s] == 0.0:
-                    kept.append((instant_s, feature_rows(pools, window_s, instant_s)))
-                    while kept[0][0] < instant_s - LEARN_SPAN_S:
-                        kept.popleft()
+def _counts(
+    instants: list[float], spans_s: tuple[float, ...], now_s: float, observed_s: float
+) -> list[float]:
+    number, counts = len(instants), []
+    for span_s in spans_s:
+        count: float = number - bisect_right(instants, now_s - span_s)
+        counts.append(count * span_s / observed_s if span_s > observed_s else count)
+    return counts
 
-    def labelled(self, pools: Sequence[PoolFacts], window_s: float, now_s: float) -> tuple[Floats, Bools]:
-        """Rows whose window is over by `now_s`, and whether a job arrived in it.
 
-        Returns:
-            features, in the order of time, shape (instants, pools, features), and (instants, pools).
-        """
-        kept = [
-            (instant_s, rows) for instant_s, rows in self._kept[window_s] if instant_s + window_s <= now_s
-        ]
-        if not kept:
-            shape = (0, len(pools), len(FEATURE_NAMES))
-            return np.empty(shape), np.empty(shape[:2], dtype=np.bool_)
-        instants = np.array([instant_s for instant_s, _ in kept])
-        labels = np.stack([pool.arrives_within(instants, window_s) for pool in pools], axis=1)
-        return np.stack([rows for _, rows in kept]), labels
+def check_windows(windows_s: Sequence[float]) -> tuple[float, ...]:
+    """Windows in ascending order.
+
+    Raises:
+        ValueError: if there is none, or one is not positive and finite.
+    """
+    kept = tuple(sorted({float(window_s) for window_s in windows_s}))
+    if not kept or not all(0.0 < window_s < math.inf for window_s in kept):
+        raise ValueError(f"windows_s is {tuple(windows_s)}, must hold positive lengths")
+    return kept
+
+
+def between_anchors(anchors: Sequence[tuple[float, float]], window_s: float) -> float:
+    """Value at a window from those at the default ones: linear in ln of the window, constant beyond them."""
+    if window_s <= anchors[0][0]:
+        return anchors[0][1]
+    for (low_s, low), (high_s, high) in pairwise(anchors):
+        if window_s <= high_s:
+            share = math.log(window_s / low_s) / math.log(high_s / low_s)
+            return low + share * (high - low)
+    return anchors[-1][1]
 
 
 def history_facts(
@@ -269,7 +278,3 @@ def history_facts(
         if instant_s > now_s:
             raise ValueError(f"job {job.job_id} has a fact at {instant_s}, after the history ends at {now_s}")
     return sorted(facts, key=lambda fact: (fact[0], fact[1], fact[2].job_id))
-
-
-def _instant(expected: tuple[float, str]) -> float:
-    return expected[0]

@@ -14,16 +14,17 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from models.lifetime.features import PLAIN, RELATIVE, JobFeatures
-from models.lifetime.lives import Floats, Life, Rows
+from models.lifetime.features import CLOCK, PLAIN, JobFeatures
+from models.lifetime.lives import Floats, Indices, Rows
+from models.lifetime.sampling import Life
 from models.lifetime.tables import EDGES_S, MEMORIES, MIDDLE, NUM_BINS, Array, survival_of
 
-NUM_TREES: Final = 60
+NUM_TREES: Final = 150
 _PARAMS: Final = {
     "objective": "binary",
     "learning_rate": 0.05,
-    "num_leaves": 7,
-    "min_data_in_leaf": 500,
+    "num_leaves": 15,
+    "min_data_in_leaf": 200,
     "lambda_l2": 20.0,
     "boost_from_average": False,
     "deterministic": True,
@@ -34,7 +35,8 @@ _PARAMS: Final = {
 
 _RIDGE: Final = 50.0
 """Pull of the stack towards the mean of its logits, in rows."""
-_NEWTON_STEPS: Final = 6
+_NEWTON_STEPS: Final = 8
+_LEAST_STEP: Final = 1e-3
 
 _EVEN_DEATHS: Final = 30.0
 """Weighted deaths in a bin at which training and the middle table by itself are trusted alike."""
@@ -42,9 +44,30 @@ _EVEN_DEATHS: Final = 30.0
 _LONG_RUN_SHARE: Final = 0.05
 """Chance that a job's lives are not like the latest but like the long run: today's regime may be over."""
 
+LEAST_SPAN_S: Final = 28 * 86_400.0
+"""Span of the submits trained on from which the trees see the hour and the weekday."""
+
 _LN_EDGES: Final = np.log(EDGES_S).astype(np.float32)
-_NUM_LEADING: Final = 2 + len(MEMORIES)
-_NUM_COLUMNS: Final = _NUM_LEADING + len(RELATIVE) + len(PLAIN)
+_NUM_MEMORIES: Final = len(MEMORIES)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which of the features a model uses: those that its training data had.
+
+    Attributes:
+        logits: chains and memories, the three of the first chain always; `JobFeatures.logits` has more.
+        relative, plain: of `RELATIVE` and `PLAIN`.
+    """
+
+    logits: Indices
+    relative: Indices
+    plain: Indices
+
+    @property
+    def number(self) -> int:
+        """Columns of the table that the trees see."""
+        return 2 + len(self.logits) + len(self.relative) + len(self.plain)
 
 
 @dataclass(frozen=True)
@@ -52,29 +75,28 @@ class HazardModel:
     """Trained hazards.
 
     Attributes:
-        stack: weight of each memory's logit and the intercept, shape (memories + 1,).
+        stack: weight of each of the logits used and the intercept, shape (logits + 1,).
         trust: share of what training says, per bin, against the middle table, shape (bins,).
-        columns: which of the columns the trees see.
+        columns: what the trees see.
         booster: the trees.
     """
 
     stack: Floats
     trust: Floats
-    columns: npt.NDArray[np.intp]
+    columns: Columns
     booster: lightgbm.Booster
 
     def survival(self, features: JobFeatures) -> Floats:
         """S of a job at each edge of the grid, shape (bins,): non-increasing in (0, 1]."""
-        logits = features.logits
+        used = self.columns
+        logits = features.logits[used.logits].astype(np.float32)
         offsets = _offsets(logits, self.stack)
-        relative = _LN_EDGES[:, None] - features.relative
-        table = _columns(logits, offsets, features.exposures, relative, features.plain)
-        scores = self.booster.predict(
-            table[:, self.columns], raw_score=True, num_threads=1, predict_disable_shape_check=True
-        )
+        relative = _LN_EDGES[:, None] - features.relative[used.relative].astype(np.float32)
+        table = _table(used, logits, offsets, features.exposures, relative, features.plain[used.plain])
+        scores = self.booster.predict(table, raw_score=True, num_threads=1, predict_disable_shape_check=True)
         middle = logits[MIDDLE]
         trained = survival_of(middle + self.trust * (offsets + scores - middle))
-        long_run = survival_of(logits[-1])
+        long_run = survival_of(logits[_NUM_MEMORIES - 1])
         mixed: Floats = (1.0 - _LONG_RUN_SHARE) * trained + _LONG_RUN_SHARE * long_run
         return mixed
 
@@ -97,19 +119,18 @@ def train(lives: Sequence[Life], rows: Rows, *, seed: int) -> HazardModel:
         seed: of LightGBM's generators.
     """
     features = [life.features for life in lives]
-    logits = np.stack([one.logits for one in features], axis=1)[:, rows.life, rows.bin]
+    relative = np.stack([one.relative for one in features])
+    plain = np.stack([one.plain for one in features])
+    used = Columns(_chains_used(features), _known(relative), _plain_used(lives, plain))
+    halves = np.stack([one.logits[used.logits] for one in features])[rows.life, :, rows.bin]
+    logits = np.ascontiguousarray(halves.T, np.float32)
     stack = _fit_stack(logits, rows)
     offsets = _offsets(logits, stack)
-    table = _columns(
-        logits,
-        offsets,
-        np.stack([one.exposures for one in features])[rows.life, rows.bin],
-        _LN_EDGES[rows.bin][:, None] - np.stack([one.relative for one in features])[rows.life],
-        np.stack([one.plain for one in features])[rows.life],
-    )
-    is_known = ~np.isnan(table).all(axis=0)
+    exposures = np.stack([one.exposures for one in features])[rows.life, rows.bin]
+    distances = _LN_EDGES[rows.bin][:, None] - relative[:, used.relative][rows.life].astype(np.float32)
+    table = _table(used, logits, offsets, exposures, distances, plain[:, used.plain][rows.life])
     data = lightgbm.Dataset(
-        table[:, is_known],
+        table,
         rows.has_died,
         weight=rows.weight,
         init_score=offsets,
@@ -118,44 +139,90 @@ def train(lives: Sequence[Life], rows: Rows, *, seed: int) -> HazardModel:
     booster = lightgbm.train({**_PARAMS, "seed": seed}, data, NUM_TREES)
     deaths = np.bincount(rows.bin, rows.weight * rows.has_died, NUM_BINS)
     trust = deaths / (deaths + _EVEN_DEATHS)
-    return HazardModel(stack, trust, np.flatnonzero(is_known), booster)
+    return HazardModel(stack, trust, used, booster)
+
+
+def _known(values: npt.NDArray[np.float16]) -> Indices:
+    """Columns with at least two different values, unknown counting as one of them."""
+    is_same = (values == values[0]) | (np.isnan(values) & np.isnan(values[0]))
+    return np.flatnonzero(~is_same.all(axis=0))
+
+
+def _plain_used(lives: Sequence[Life], plain: npt.NDArray[np.float16]) -> Indices:
+    submits_s = [life.job.submit_s for life in lives]
+    used = _known(plain)
+    if max(submits_s) - min(submits_s) >= LEAST_SPAN_S:
+        return used
+    return np.array([place for place in used if PLAIN[place] not in CLOCK], np.intp)
+
+
+def _chains_used(features: Sequence[JobFeatures]) -> Indices:
+    """Rows of the logits but for those of chains that only repeat the first one."""
+    number = len(features[0].logits)
+    used = [
+        chain
+        for chain in range(0, number, _NUM_MEMORIES)
+        if chain == 0 or any(not np.array_equal(one.logits[chain], one.logits[0]) for one in features)
+    ]
+    return (np.array(used)[:, None] + np.arange(_NUM_MEMORIES)).ravel()
 
 
 def _fit_stack(logits: Array, rows: Rows) -> Floats:
-    """Ridge logistic regression of `has_died` on the memories' logits, by Newton's method."""
+    """Ridge logistic regression of `has_died` on the logits, by Newton's method with halved steps."""
     design = np.column_stack((*logits.astype(np.float64), np.ones(len(rows.bin))))
-    start = np.append(np.full(len(MEMORIES), 1.0 / len(MEMORIES)), 0.0)
-    stack = start
+    start = np.append(np.full(len(logits), 1.0 / len(logits)), 0.0)
     ridge = _RIDGE * np.eye(len(start))
+
+    def loss(stack: Floats) -> float:
+        scores = design @ stack
+        misfit = rows.weight @ (np.logaddexp(0.0, scores) - rows.has_died * scores)
+        return float(misfit + 0.5 * _RIDGE * ((stack - start) ** 2).sum())
+
+    stack, reached = start, loss(start)
     for _ in range(_NEWTON_STEPS):
-        expected = 1.0 / (1.0 + np.exp(-design @ stack))
+        expected = 1.0 / (1.0 + np.exp(-np.clip(design @ stack, -30.0, 30.0)))
         slope = design.T @ (rows.weight * (rows.has_died - expected)) - ridge @ (stack - start)
         weight = rows.weight * expected * (1.0 - expected)
-        stack = stack + np.linalg.solve((design * weight[:, None]).T @ design + ridge, slope)
+        step = np.linalg.solve((design * weight[:, None]).T @ design + ridge, slope)
+        share = 1.0
+        while (there := loss(stack + share * step)) > reached and share > _LEAST_STEP:
+            share /= 2.0
+        if there > reached:
+            break
+        stack, reached = stack + share * step, there
     return stack
 
 
 def _offsets(logits: Array, stack: Floats) -> Floats:
-    """Stacked logits, shape (rows,), of logits of shape (memories, rows)."""
+    """Stacked logits, shape (rows,), of logits of shape (logits, rows)."""
     offsets: Floats = stack[:-1] @ logits + stack[-1]
     return offsets
 
 
-def _columns(logits: Array, offsets: Floats, exposures: Array, relative: Array, plain: Array) -> Array:
+def _table(
+    used: Columns,
+    logits: Array,
+    offsets: Floats,
+    exposures: npt.NDArray[np.floating],
+    relative: Array,
+    plain: npt.NDArray[np.floating],
+) -> Array:
     """What the trees see, shape (rows, columns).
 
     Args:
-        logits: shape (memories, rows).
+        used: which columns.
+        logits: shape (logits, rows).
         offsets: stacked logits, shape (rows,).
         exposures: shape (rows,).
         relative: ln edge minus the values of `RELATIVE`, shape (rows, relative).
         plain: values of `PLAIN`, shape (rows, plain) or, when the same for all, (plain,).
     """
-    table = np.empty((len(offsets), _NUM_COLUMNS), np.float32)
+    table = np.empty((len(offsets), used.number), np.float32)
     table[:, 0] = offsets
     table[:, 1] = exposures
-    table[:, 2:_NUM_LEADING] = (logits - offsets).T
-    last = _NUM_LEADING + len(RELATIVE)
-    table[:, _NUM_LEADING:last] = relative
+    first = 2 + len(used.logits)
+    last = first + len(used.relative)
+    table[:, 2:first] = (logits - offsets).T
+    table[:, first:last] = relative
     table[:, last:] = plain
     return table

@@ -7,111 +7,91 @@ of the training table cannot differ in what they see.
 
 import heapq
 import math
-import re
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
-from models.lifetime.tables import NUM_BINS, Array, DecayingTables
+from models.lifetime.keys import KEY_KINDS, SPECIFIC_FIRST, JobKeys, Key, keys_of
+from models.lifetime.limit_use import PLAIN_USE, RELATIVE_USE, LimitUse
+from models.lifetime.names import SimilarNames
+from models.lifetime.queue import BURST_FEATURES, QUEUE_FEATURES, QueueState
+from models.lifetime.recent import RecentLives
+from models.lifetime.siblings import (
+    PLAIN_SIBLINGS,
+    RELATIVE_SIBLINGS,
+    Family,
+    Kin,
+    Siblings,
+    plain_of,
+    relative_of,
+)
+from models.lifetime.tables import NUM_BINS, Array, DecayingTables, logit
 
-RECENT_LIVES: Final = 16
-"""Lives per key behind means and deviations."""
-
-KEY_KINDS: Final = ("pool-width", "pool", "user", "name", "user-name")
 RELATIVE: Final = (
     *(f"{what} {kind}" for kind in KEY_KINDS for what in ("mean", "last", "last but one")),
-    "limit",
+    *RELATIVE_USE,
+    *RELATIVE_SIBLINGS,
+    "age of the middle one",
+    "age of the oldest",
 )
 """ln of lives: the model sees how far a bin's edge lies from each of them."""
 PLAIN: Final = (
     "width",
-    "since submit",
-    "submits 60 s",
-    "submits 600 s",
+    "hour",
+    "weekday",
+    *BURST_FEATURES,
+    *QUEUE_FEATURES,
     "running",
-    "age of the middle one",
-    "age of the oldest",
-    *(f"{what} {kind}" for kind in KEY_KINDS for what in ("deviation", "since end")),
+    *PLAIN_USE,
+    *PLAIN_SIBLINGS,
+    *(f"{what} {kind}" for kind in KEY_KINDS for what in ("deviation", "since end", "since submit")),
 )
+
+CLOCK: Final = ("hour", "weekday")
+"""Of `PLAIN`, what tells the time: of a short history it marks single bursts."""
+
+MOST_ATOMS: Final = 32
+"""Recent lives that say where within a bin a life lies."""
+
+MOST_OPEN: Final = 200_000
+"""Jobs that may be open at once; beyond, the one submitted first is forgotten."""
 
 _FIRST_CROSSING: Final = bisect_left(LIFE_EDGES_S, 512.0)
 _CROSSINGS: Final = tuple(range(_FIRST_CROSSING, NUM_BINS, 3))
 """Bins at whose end a running job is credited with what it has passed; shorter lives when they end."""
 
-_BURST_S: Final = (60.0, 600.0)
-_UNKNOWN: Final = (math.nan,) * 3
-_DIGITS: Final = re.compile(r"\d+")
+_SIMILAR: Final = KEY_KINDS.index("similar name")
+"""Its lives are those of another name: a job adds nothing to them."""
+_HOUR_S: Final = 3600.0
+_DAY_S: Final = 86_400.0
+_UNKNOWN: Final = (math.nan, math.nan, math.nan)
+
+Half = npt.NDArray[np.float16]
 
 
 @dataclass(frozen=True, slots=True)
 class JobFeatures:
-    """Features of one job as of its submit.
+    """Features of one job as of its submit, in half precision: there are many of them.
 
     Attributes:
-        logits: of the hazards in its keys' tables, shape (memories, bins).
+        logits: of the hazards by chain and memory, shape (chains x memories, bins).
         exposures: ln(1 + exposures) behind the most specific of them, shape (bins,).
         relative: values of `RELATIVE`, NaN where unknown.
         plain: values of `PLAIN`, NaN where unknown.
+        atoms: ln lives of the last jobs most like it, the most alike ones first, at most `MOST_ATOMS`.
     """
 
-    logits: Array
-    exposures: Array
-    relative: Array
-    plain: Array
-
-
-class _KeyLives:
-    """The last few lives of one key, and when the last of them ended."""
-
-    __slots__ = ("_lives", "_summary", "last_end_s")
-
-    def __init__(self) -> None:
-        self._lives: deque[float] = deque(maxlen=RECENT_LIVES)
-        self._summary: tuple[float, float, float, float] | None = None
-        self.last_end_s = -math.inf
-
-    def add(self, duration_s: float, now_s: float) -> None:
-        self._lives.append(math.log(max(duration_s, 1.0)))
-        self._summary = None
-        self.last_end_s = now_s
-
-    def summary(self) -> tuple[float, float, float, float]:
-        """Mean, last, last but one and standard deviation of ln life."""
-        if self._summary is None:
-            lives = self._lives
-            mean = sum(lives) / len(lives)
-            deviation = math.sqrt(sum((life - mean) ** 2 for life in lives) / len(lives))
-            last_but_one = lives[-2] if len(lives) > 1 else math.nan
-            self._summary = (mean, lives[-1], last_but_one, deviation)
-        return self._summary
-
-
-class _PoolSubmits:
-    """Submits of one pool within the last minutes."""
-
-    __slots__ = ("last_s", "recent")
-
-    def __init__(self) -> None:
-        self.last_s = math.nan
-        self.recent: tuple[deque[float], ...] = tuple(deque() for _ in _BURST_S)
-
-    def counts(self, now_s: float) -> tuple[float, ...]:
-        for instants, length_s in zip(self.recent, _BURST_S, strict=True):
-            while instants and instants[0] <= now_s - length_s:
-                instants.popleft()
-        return tuple(float(len(instants)) for instants in self.recent)
-
-    def add(self, now_s: float) -> None:
-        self.last_s = now_s
-        for instants in self.recent:
-            instants.append(now_s)
+    logits: Half
+    exposures: Half
+    relative: Half
+    plain: Half
+    atoms: Array
 
 
 @dataclass(slots=True)
@@ -121,8 +101,8 @@ class OpenJob:
     Attributes:
         job: the job.
         features: as of its submit.
-        keys: of `KEY_KINDS`, None where it has no such key.
-        table_keys: of its life tables, from the most general to the most specific.
+        keys: what it is grouped by.
+        kin, family: its siblings.
         started_s: since when it runs, None while it does not.
         reached_s: greatest age at which an earlier run was stopped.
         stopped_s: when that was.
@@ -132,8 +112,9 @@ class OpenJob:
 
     job: Job
     features: JobFeatures
-    keys: tuple[Hashable | None, ...]
-    table_keys: tuple[Hashable, ...]
+    keys: JobKeys
+    kin: Kin
+    family: int
     started_s: float | None = None
     reached_s: float = 0.0
     stopped_s: float = -math.inf
@@ -156,14 +137,20 @@ class FeatureHistory:
 
     Attributes:
         open_jobs: by id, those that have been submitted and have not ended.
+        tables, lives, names, queue, siblings, use: what has been learned of keys.
+        running: by pool and width, the starts of what runs, by id.
+        crossings: heap of (instant, id, attempt, place in the list of crossings).
     """
 
     open_jobs: dict[str, OpenJob] = field(default_factory=dict)
-    _tables: DecayingTables = field(default_factory=DecayingTables)
-    _lives: dict[Hashable, _KeyLives] = field(default_factory=dict)
-    _submits: dict[str, _PoolSubmits] = field(default_factory=dict)
-    _running: dict[Hashable, dict[str, float]] = field(default_factory=dict)
-    _crossings: list[tuple[float, str, int, int]] = field(default_factory=list)
+    tables: DecayingTables = field(default_factory=DecayingTables)
+    lives: RecentLives = field(default_factory=RecentLives)
+    names: SimilarNames = field(default_factory=SimilarNames)
+    queue: QueueState = field(default_factory=QueueState)
+    siblings: Siblings = field(default_factory=Siblings)
+    use: LimitUse = field(default_factory=LimitUse)
+    running: dict[Key, dict[str, float]] = field(default_factory=dict)
+    crossings: list[tuple[float, str, int, int]] = field(default_factory=list)
 
     def submitted(self, job: Job, now_s: float) -> OpenJob:
         """A job has become eligible; told again, nothing changes."""
@@ -171,21 +158,26 @@ class FeatureHistory:
         if known is not None:
             return known
         self._advance(now_s)
-        keys = _keys(job)
-        table_keys = _table_keys(job)
-        logits, exposures = self._tables.logits(table_keys)
-        relative, plain = self._numbers(job, keys, now_s)
-        features = JobFeatures(logits, exposures, relative, plain)
-        known = self.open_jobs[job.job_id] = OpenJob(job, features, keys, table_keys)
-        self._submits.setdefault(job.pool, _PoolSubmits()).add(now_s)
+        if len(self.open_jobs) >= MOST_OPEN:
+            self.withdrawn(next(iter(self.open_jobs.values())).job, now_s)
+        keys = keys_of(job, self.names)
+        kin, family = self.siblings.family_of(job, now_s)
+        features = self._features(job, keys, family, now_s)
+        known = self.open_jobs[job.job_id] = OpenJob(job, features, keys, kin, family.number)
+        self.queue.submitted(job, now_s)
+        self.siblings.submitted(family, now_s)
         return known
 
     def started(self, job: Job, now_s: float) -> None:
         """A job runs, from zero."""
         known = self.submitted(job, now_s)
+        if known.started_s is not None:
+            self._forget_run(known)
         known.started_s = now_s
         known.attempt += 1
-        self._running.setdefault(known.keys[0], {})[job.job_id] = now_s
+        self.running.setdefault(known.keys.pool_width, {})[job.job_id] = now_s
+        self.queue.started(job)
+        self.siblings.started(known.kin, known.family, now_s)
         self._await_crossing(known, 0)
 
     def stopped(self, job: Job, now_s: float) -> None:
@@ -200,27 +192,32 @@ class FeatureHistory:
         """A job was cancelled by its user: it counts up to the age it reached, then it is forgotten."""
         self.stopped(job, now_s)
         del self.open_jobs[job.job_id]
+        self.queue.left(job)
 
     def ended(self, job: Job, now_s: float, duration_s: float) -> OpenJob:
         """A job has ended after `duration_s` of running alone."""
         self._advance(now_s)
         known = self.submitted(job, now_s)
         self._forget_run(known)
+        self.queue.left(job)
         del self.open_jobs[job.job_id]
         in_bin = bisect_left(LIFE_EDGES_S, duration_s)
         if in_bin < NUM_BINS:
-            self._tables.credit(known.table_keys, min(known.next_bin, in_bin), in_bin + 1, has_died=True)
+            self.tables.credit(known.keys.tables, min(known.next_bin, in_bin), in_bin + 1, has_died=True)
         else:
             self._survived(known, NUM_BINS)
-        for key in known.keys:
-            if key is not None:
-                self._lives.setdefault(key, _KeyLives()).add(duration_s, now_s)
+        ln_life = math.log(max(duration_s, 1.0))
+        for place, key in enumerate(known.keys.lives):
+            if key is not None and place != _SIMILAR:
+                self.lives.used(key).add(ln_life, now_s)
+        self.use.ended(known.keys.use, job.limit_s, ln_life)
+        self.siblings.ended(known.kin, known.family, ln_life)
         return known
 
     def _advance(self, now_s: float) -> None:
         """Count running jobs in the bins they have passed by `now_s`."""
-        while self._crossings and self._crossings[0][0] < now_s:
-            _, job_id, attempt, place = heapq.heappop(self._crossings)
+        while self.crossings and self.crossings[0][0] < now_s:
+            _, job_id, attempt, place = heapq.heappop(self.crossings)
             known = self.open_jobs.get(job_id)
             if known is None or known.started_s is None or known.attempt != attempt:
                 continue
@@ -230,72 +227,82 @@ class FeatureHistory:
     def _survived(self, known: OpenJob, stop: int) -> None:
         """Count a job as having passed the bins before `stop`, those it has been counted in left out."""
         if known.next_bin < stop:
-            self._tables.credit(known.table_keys, known.next_bin, stop, has_died=False)
+            self.tables.credit(known.keys.tables, known.next_bin, stop, has_died=False)
             known.next_bin = stop
 
     def _await_crossing(self, known: OpenJob, place: int) -> None:
         if place < len(_CROSSINGS) and known.started_s is not None:
             at_s = known.started_s + LIFE_EDGES_S[_CROSSINGS[place]]
-            heapq.heappush(self._crossings, (at_s, known.job.job_id, known.attempt, place))
+            heapq.heappush(self.crossings, (at_s, known.job.job_id, known.attempt, place))
 
     def _forget_run(self, known: OpenJob) -> None:
+        """From running to waiting, if it runs."""
+        started_s = known.started_s
+        if started_s is None:
+            return
         known.started_s = None
-        self._running.get(known.keys[0], {}).pop(known.job.job_id, None)
+        first = known.keys.pool_width
+        starts = self.running[first]
+        del starts[known.job.job_id]
+        if not starts:
+            del self.running[first]
+        self.queue.stopped(known.job)
+        self.siblings.stopped(known.kin, known.family, started_s)
 
-    def _numbers(self, job: Job, keys: tuple[Hashable | None, ...], now_s: float) -> tuple[Array, Array]:
+    def _features(self, job: Job, keys: JobKeys, family: Family, now_s: float) -> JobFeatures:
+        hazards, exposed = self.tables.hazards(keys.chains)
+        means, others, atoms = self._of_keys(keys, now_s)
+        relative_use, plain_use = self.use.features(keys.use, job.limit_s)
+        relative = (*means, *relative_use, *relative_of(family, now_s), *self._ages(keys, now_s))
+        plain = (
+            math.log2(job.num_gpus),
+            now_s % _DAY_S / _HOUR_S,
+            now_s // _DAY_S % 7.0,
+            *self.queue.burst(job, now_s),
+            *self.queue.features(job),
+            math.log1p(len(self.running.get(keys.pool_width, ()))),
+            *plain_use,
+            *plain_of(family, now_s),
+            *others,
+        )
+        return JobFeatures(
+            logit(hazards).reshape(-1, NUM_BINS).astype(np.float16),
+            np.log1p(exposed).astype(np.float16),
+            np.array(relative, np.float16),
+            np.array(plain, np.float16),
+            np.array(atoms, np.float32),
+        )
+
+    def _of_keys(self, keys: JobKeys, now_s: float) -> tuple[list[float], list[float], list[float]]:
+        """Relative and plain values of each key's recent lives, and the atoms; the job counts from now on."""
         relative: list[float] = []
-        plain = [math.log2(job.num_gpus), *self._burst(job.pool, now_s), *self._siblings(keys[0], now_s)]
-        for key in keys:
-            lives = None if key is None else self._lives.get(key)
+        plain: list[float] = []
+        found = [None if key is None else self.lives.used(key) for key in keys.lives]
+        for lives in found:
             if lives is None:
                 relative += _UNKNOWN
-                plain += _UNKNOWN[:2]
-            else:
-                mean, last, last_but_one, deviation = lives.summary()
-                relative += (mean, last, last_but_one)
-                plain += (deviation, math.log1p(max(0.0, now_s - lives.last_end_s)))
-        has_limit = job.limit_s is not None and job.limit_s > 0
-        relative.append(math.log(job.limit_s) if has_limit and job.limit_s else math.nan)
-        return np.array(relative, np.float32), np.array(plain, np.float32)
+                plain += _UNKNOWN
+                continue
+            mean, last, last_but_one, deviation = lives.summary()
+            relative += (mean, last, last_but_one)
+            since_end = math.log1p(max(now_s - lives.last_end_s, 0.0))
+            since_submit = math.log1p(max(now_s - lives.last_submit_s, 0.0))
+            plain += (deviation, since_end, since_submit)
+        atoms: list[float] = []
+        for place in SPECIFIC_FIRST:
+            lives = found[place]
+            if lives is not None and len(atoms) < MOST_ATOMS:
+                atoms += reversed(lives.lives)
+        for place, lives in enumerate(found):
+            if lives is not None and place != _SIMILAR:
+                lives.last_submit_s = now_s
+        return relative, plain, atoms[:MOST_ATOMS]
 
-    def _burst(self, pool: str, now_s: float) -> tuple[float, ...]:
-        submits = self._submits.get(pool)
-        if submits is None:
-            return (math.nan, 0.0, 0.0)
-        return (math.log1p(max(0.0, now_s - submits.last_s)), *submits.counts(now_s))
-
-    def _siblings(self, key: Hashable, now_s: float) -> tuple[float, ...]:
-        """How many of the same pool and width run, ln age of the one in the middle and of the oldest."""
-        starts = self._running.get(key)
+    def _ages(self, keys: JobKeys, now_s: float) -> tuple[float, float]:
+        """Ln age of the one in the middle and of the oldest that runs with the same pool and width."""
+        starts = self.running.get(keys.pool_width)
         if not starts:
-            return (0.0, math.nan, math.nan)
-        number = len(starts)
-        middle = next(islice(starts.values(), number // 2, None))
-        oldest = next(iter(starts.values()))
-        ages = (math.log1p(max(0.0, now_s - since_s)) for since_s in (middle, oldest))
-        return (math.log1p(number), *ages)
-
-
-def _keys(job: Job) -> tuple[Hashable | None, ...]:
-    """Keys in the order of `KEY_KINDS`."""
-    template = _template(job)
-    user = None if job.user is None else ("user", job.user)
-    name = None if template is None else ("name", template)
-    both = None if user is None or name is None else ("user-name", job.user, template)
-    return (("pool-width", job.pool, job.num_gpus), ("pool", job.pool), user, name, both)
-
-
-def _table_keys(job: Job) -> tuple[Hashable, ...]:
-    """Keys of ever fewer jobs, each among those of the one before, which is what to lean on."""
-    keys: list[Hashable] = ["all", ("pool", job.pool), ("width", job.pool, job.num_gpus)]
-    template = _template(job)
-    if job.user is not None:
-        keys.append(("user", job.pool, job.num_gpus, job.user))
-    if template is not None:
-        keys.append(("name", job.pool, job.num_gpus, job.user, template))
-    return tuple(keys)
-
-
-def _template(job: Job) -> str | None:
-    """The job's name without its numbers, which do not tell names apart."""
-    return None if job.name is None else _DIGITS.sub("#", job.name)
+            return (math.nan, math.nan)
+        middle_s = next(islice(starts.values(), len(starts) // 2, None))
+        oldest_s = next(iter(starts.values()))
+        return (math.log(max(1.0, now_s - middle_s)), math.log(max(1.0, now_s - oldest_s)))

@@ -2,23 +2,28 @@
 
 import math
 from bisect import bisect_left
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import neg
 from typing import Final
+
+import numpy as np
 
 from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
 from domain.observers import Observer
 from models.lifetime.boosted import HazardModel, train, untrained_survival
+from models.lifetime.bulk import survival_at
 from models.lifetime.features import FeatureHistory
-from models.lifetime.lives import Life, expand, running_lives, sweep
+from models.lifetime.lives import Floats, expand, running_lives, sweep
+from models.lifetime.recalibration import Recalibration
+from models.lifetime.sampling import Life, LifeSample
+from models.lifetime.shape import time_within_s
 
 LEAST_ENDED: Final = 500
 """Ended lives below which nothing is trained: the running life tables speak by themselves."""
 
-MOST_LIVES: Final = 40_000
-"""Ended lives that are kept and trained on, the latest: bounds time and memory."""
+MOST_SWEPT: Final = 500_000
+"""Ended lives of a record that the features are built from, the latest: bounds the time of `fit`."""
 
 
 class HazardLifetimes(Observer):
@@ -57,34 +62,44 @@ class HazardLifetimes(Observer):
         self._window_s = window_s
         self._half_life_s = half_life_s
         self._history = FeatureHistory()
-        self._lives: deque[Life] = deque(maxlen=MOST_LIVES)
+        self._sample = LifeSample()
         self._model: HazardModel | None = None
+        self._recalibration = Recalibration()
+        self._raw: dict[str, Floats] = {}
+        self._judged: dict[str, Floats] = {}
         self._forecasts: dict[str, tuple[float, ...]] = {}
         self._now_s = -math.inf
         self._retrain_at_s = math.inf
         self._lives_from_s = -math.inf
 
     def fit(
-        self, past: Sequence[tuple[Job, float]], censored: Sequence[tuple[Job, float]], now_s: float
+        self,
+        past: Sequence[tuple[Job, float]],
+        censored: Sequence[tuple[Job, float]],
+        now_s: float,
+        starts: Mapping[str, float] | None = None,
     ) -> None:
         """Forget everything and learn from a record.
 
         Args:
             past: (job, duration_s) of jobs that had ended by `now_s`, in the order of ending; of a long
-                record the last `MOST_LIVES`.
+                record the last `MOST_SWEPT`.
             censored: (job, age_s) of jobs that had not. They count up to that age; later only if `started`
                 or `ended` is told of them.
             now_s: instant of training.
+            starts: instant at which each job began to run, by id. Where it does not say, one that has ended
+                counts as started at submit, and one that has not as started at its age before `now_s`.
         """
-        kept = past[-MOST_LIVES:]
+        kept = past[-MOST_SWEPT:]
         self._now_s = now_s
-        self._history, lives = sweep(kept, censored, now_s)
+        self._history, self._sample = sweep(kept, censored, now_s, starts)
         self._model = None
-        self._lives = deque(lives, MOST_LIVES)
-        self._lives_from_s = lives[0].last_seen_s if len(kept) < len(past) else -math.inf
+        self._recalibration = Recalibration()
+        first = self._sample.first_seen_s
+        self._lives_from_s = first if len(kept) < len(past) else -math.inf
         self._train()
         if self._retrain_every_s is None:
-            self._lives.clear()
+            self._sample.clear()
         else:
             self._retrain_at_s = now_s + self._retrain_every_s
 
@@ -108,16 +123,21 @@ class HazardLifetimes(Observer):
         self._now_s = max(self._now_s, now_s)
         known = self._history.ended(job, now_s, duration_s)
         self._forecasts.pop(job.job_id, None)
+        raw, alive = self._raw.pop(job.job_id, None), self._judged.pop(job.job_id, None)
+        if raw is not None and alive is not None:
+            self._recalibration.add(1.0 - float(survival_at(raw[None], [duration_s])[0]), alive)
+            if self._recalibration.is_due:
+                self._recalibration.refresh(self._shares_lived())
         if self._retrain_every_s is not None:
-            if len(self._lives) == MOST_LIVES:
-                self._lives_from_s = self._lives[0].last_seen_s
-            self._lives.append(Life(job, known.features, duration_s, True, now_s))
+            self._sample.add(Life(job, known.features, duration_s, True, now_s))
 
     def cancelled(self, job: Job, now_s: float) -> None:
         """A job was withdrawn: it has lived at least as long as it ran, and nothing more is known of it."""
         self._now_s = max(self._now_s, now_s)
         self._history.withdrawn(job, now_s)
         self._forecasts.pop(job.job_id, None)
+        self._raw.pop(job.job_id, None)
+        self._judged.pop(job.job_id, None)
 
     def survival(self, job: Job) -> tuple[float, ...]:
         """P(duration > edge) for each edge of `LIFE_EDGES_S`; in [0, 1], non-increasing."""
@@ -126,26 +146,50 @@ class HazardLifetimes(Observer):
         if forecast is None:
             features = self._history.submitted(job, max(self._now_s, job.submit_s)).features
             model = self._model
-            curve = untrained_survival(features) if model is None else model.survival(features)
-            forecast = self._forecasts[job.job_id] = tuple(curve.tolist())
+            raw = untrained_survival(features) if model is None else model.survival(features)
+            self._raw[job.job_id] = raw
+            self._judged[job.job_id] = self._recalibration.alive
+            forecast = tuple(self._recalibration.apply(raw).tolist())
+            self._forecasts[job.job_id] = forecast
         return forecast
+
+    def table_survival(self, job: Job) -> tuple[float, ...]:
+        """The same by the running tables alone, without the trained part and its correction."""
+        features = self._history.submitted(job, max(self._now_s, job.submit_s)).features
+        return tuple(untrained_survival(features).tolist())
 
     def quantile_s(self, job: Job, level: float) -> float:
         """Forecast of the job's `duration_s` at `level` in (0, 1), seconds.
 
-        ln S is linear in ln t between edges and in t up to the first one; beyond the last edge lives are not
-        told apart, and the last edge is said.
+        At the edges the survival curve holds. Between them lives lie where the recent lives of the most
+        alike jobs did (`models.lifetime.shape`); where none lies in the bin ln S is linear in ln t, up to
+        the first edge in t. Beyond the last edge lives are not told apart, and the
+        last edge is said.
 
         Raises:
             ValueError: if the level leaves (0, 1).
         """
         if not 0.0 < level < 1.0:
             raise ValueError(f"level is {level}, must lie in (0, 1)")
-        return quantile_of(self.survival(job), level)
+        curve = self.survival(job)
+        known = self._history.open_jobs[job.job_id]
+        return quantile_of(curve, level, known.features.atoms.tolist())
 
     def model_text(self) -> str:
         """The trees as LightGBM writes them; empty while nothing is trained."""
         return "" if self._model is None else self._model.text()
+
+    def _shares_lived(self) -> Floats:
+        """F(age) of the jobs that run and have been forecast, by the forecast before its correction."""
+        running = [
+            (self._raw[job_id], known.age_s(self._now_s))
+            for job_id, known in self._history.open_jobs.items()
+            if job_id in self._raw and known.age_s(self._now_s) > 0.0
+        ]
+        if not running:
+            return np.zeros(0)
+        curves, ages_s = zip(*running, strict=True)
+        return 1.0 - survival_at(curves, ages_s)
 
     def _retrain_if_due(self) -> None:
         if self._now_s >= self._retrain_at_s and self._retrain_every_s is not None:
@@ -156,26 +200,34 @@ class HazardLifetimes(Observer):
     def _train(self) -> None:
         """Learn from the lives kept and from what runs; too few leave the model as it is."""
         self._forecasts.clear()
-        if len(self._lives) < LEAST_ENDED:
+        self._raw.clear()
+        self._judged.clear()
+        if len(self._sample) < LEAST_ENDED:
             return
         since_s = self._lives_from_s
         if self._window_s is not None:
             since_s = max(since_s, self._now_s - self._window_s)
-        lives = [*self._lives, *running_lives(self._history, self._now_s)]
+            self._sample.forget_before(since_s, least=LEAST_ENDED)
+        running = self._sample.among(running_lives(self._history, self._now_s))
+        lives = [*self._sample.lives, *running]
         rows = expand(lives, self._now_s, since_s=since_s, half_life_s=self._half_life_s)
         if len(rows.life):
             self._model = train(lives, rows, seed=self._seed)
 
 
-def quantile_of(survival: Sequence[float], level: float) -> float:
-    """Time by which a share `level` of lives has ended, seconds; see `HazardLifetimes.quantile_s`."""
+def quantile_of(survival: Sequence[float], level: float, atoms: Sequence[float] = ()) -> float:
+    """Time by which a share `level` of lives has ended, seconds; see `HazardLifetimes.quantile_s`.
+
+    Args:
+        survival: S at the edges.
+        level: in (0, 1).
+        atoms: ln of recent lives of like jobs.
+    """
     alive = 1.0 - level
     place = bisect_left(survival, -alive, key=neg)
     if place == len(survival):
         return float(LIFE_EDGES_S[-1])
-    if place == 0:
-        return float(LIFE_EDGES_S[0] * math.log(alive) / math.log(survival[0]))
-    above, below = math.log(survival[place - 1]), math.log(survival[place])
-    share = (above - math.log(alive)) / (above - below)
-    before_s, after_s = LIFE_EDGES_S[place - 1], LIFE_EDGES_S[place]
-    return float(before_s * (after_s / before_s) ** share)
+    above = survival[place - 1] if place else 1.0
+    below = survival[place]
+    ln_ratio = math.log(max(below / above, math.ulp(0.0)))
+    return time_within_s(place, (above - alive) / (above - below), ln_ratio, atoms)

@@ -7,15 +7,17 @@ passed, all with outcome 0, which is what "at least" means.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from domain.jobs import Job
-from models.lifetime.features import FeatureHistory, JobFeatures
+from models.lifetime.features import FeatureHistory
+from models.lifetime.sampling import Life, LifeSample
 from models.lifetime.tables import EDGES_S, NUM_BINS
 
 Floats = npt.NDArray[np.float64]
@@ -25,26 +27,9 @@ SURVIVORS_PER_BIN: Final = 4_000
 """Survivors of a bin from twice as many of which on only a part is kept: bounds the time training takes."""
 
 _BURST_S: Final = 600.0
+_END, _SUBMIT, _START, _END_AT_ONCE = range(4)
+_Fact = tuple[float, int, str, Job, float]
 _LOWER_EDGES_S: Final = np.concatenate(([0.0], EDGES_S[:-1]))
-
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """One job to learn from.
-
-    Attributes:
-        job: the job.
-        features: as of its submit.
-        age_s: its duration, or how long it has lived at least.
-        has_ended: which of the two.
-        last_seen_s: instant at which it had that age.
-    """
-
-    job: Job
-    features: JobFeatures
-    age_s: float
-    has_ended: bool
-    last_seen_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,38 +55,60 @@ class Rows:
 
 
 def sweep(
-    past: Sequence[tuple[Job, float]], censored: Sequence[tuple[Job, float]], now_s: float
-) -> tuple[FeatureHistory, list[Life]]:
+    past: Sequence[tuple[Job, float]],
+    censored: Sequence[tuple[Job, float]],
+    now_s: float,
+    starts: Mapping[str, float] | None = None,
+) -> tuple[FeatureHistory, LifeSample]:
     """Tell a new history everything in the order it happened.
 
-    The record says no more than submit and duration: a job counts as started at submit, one that still
-    runs as started at its age before `now_s`. What happens at one instant: ends, then submits, by id.
+    A job began to run when `starts` says. Where it does not, one that has ended counts as started at submit,
+    and one that still runs as started at its age before `now_s`. What happens at one instant: ends, then
+    submits, then starts, by id.
 
     Args:
         past: (job, duration_s) of jobs that had ended by `now_s`.
         censored: (job, age_s) of jobs that had not; nothing more of them is assumed after `now_s`.
         now_s: the instant until which facts are known.
+        starts: instants by job id.
 
     Returns:
-        The history as of `now_s`, and the lives of the jobs that had ended, in the order of ending.
+        The history as of `now_s`, and a sample of the lives that had ended.
     """
-    facts = [(job.submit_s, 1, job.job_id, job, 0.0) for job, _ in (*past, *censored)]
-    facts += [(job.submit_s + lived_s, 0, job.job_id, job, lived_s) for job, lived_s in past]
-    facts += [(now_s - age_s, 2, job.job_id, job, 0.0) for job, age_s in censored if age_s > 0]
-    facts.sort(key=lambda fact: fact[:3])
-    starts_later = {job.job_id for job, _ in censored}
-    history, lives = FeatureHistory(), []
-    for at_s, kind, job_id, job, lived_s in facts:
-        if kind == 0:
+    facts = _facts(past, censored, now_s, {} if starts is None else starts)
+    history, sample = FeatureHistory(), LifeSample()
+    for at_s, kind, _, job, lived_s in facts:
+        if kind in (_END, _END_AT_ONCE):
             known = history.ended(job, at_s, lived_s)
-            lives.append(Life(job, known.features, lived_s, True, at_s))
-        elif kind == 1:
+            sample.add(Life(job, known.features, lived_s, True, at_s))
+        elif kind == _SUBMIT:
             history.submitted(job, at_s)
-        if kind == 2 or (kind == 1 and job_id not in starts_later):
+        else:
             history.started(job, at_s)
     for job, _ in censored:
         history.stopped(job, now_s)
-    return history, lives
+    return history, sample
+
+
+def _facts(
+    past: Sequence[tuple[Job, float]],
+    censored: Sequence[tuple[Job, float]],
+    now_s: float,
+    starts: Mapping[str, float],
+) -> list[_Fact]:
+    facts: list[_Fact] = [(job.submit_s, _SUBMIT, job.job_id, job, 0.0) for job, _ in (*past, *censored)]
+    for job, lived_s in past:
+        start_s = starts.get(job.job_id, job.submit_s)
+        facts.append((start_s, _START, job.job_id, job, 0.0))
+        end_s = start_s + lived_s
+        facts.append((end_s, _END if end_s > start_s else _END_AT_ONCE, job.job_id, job, lived_s))
+    facts += [
+        (starts.get(job.job_id, now_s - age_s), _START, job.job_id, job, 0.0)
+        for job, age_s in censored
+        if age_s > 0
+    ]
+    facts.sort(key=itemgetter(0, 1, 2))
+    return facts
 
 
 def running_lives(history: FeatureHistory, now_s: float) -> list[Life]:

@@ -5,7 +5,7 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_RASTER_S: Final = 1800.0  # distance of the past instants
-_REFRESH_S: Final = 43_200.0  # how often the library takes in what has been told, on the clock told
+RASTER_S: Final = 1800.0  # distance of the past instants
+REFRESH_S: Final = 43_200.0  # how often the library takes in what has been told, on the clock told
 _MAIN_CELLS: Final = 11  # cells, up to 16 h ahead, that have to be known of a stretch for it to be drawn
 _BLOCK_ELEMENTS: Final = 1_000_000
-_HOUR_S: Final = 3600.0
-_DAY_S: Final = 86_400.0
+HOUR_S: Final = 3600.0
+DAY_S: Final = 86_400.0
 _LIVES: Final = 2000
 _LEAST_LIVES: Final = 20
 _LEAST_ALIVE: Final = 1e-9
@@ -110,7 +110,7 @@ class _Survival:
         return drawn
 
 
-class _PoolLog:
+class PoolLog:
     """The arrivals of one pool and what has become of them, column by column, in the order of arrival."""
 
     def __init__(self) -> None:
@@ -123,6 +123,7 @@ class _PoolLog:
         self.stops: list[tuple[int, float, float]] = []
 
     def add(self, gpus: int, uniform: float, now_s: float) -> int:
+        """A job has arrived, whose level of survival is `uniform`; its place in the columns."""
         self.submit_s.append(now_s)
         self.gpus.append(gpus)
         self.uniform.append(uniform)
@@ -131,9 +132,15 @@ class _PoolLog:
         return len(self.submit_s) - 1
 
     def stop(self, place: int, now_s: float) -> None:
+        """The job at a place runs no longer but has not ended either."""
         if self.start_s[place] < now_s:
             self.stops.append((place, self.start_s[place], now_s))
         self.start_s[place] = math.inf
+
+    def arrivals_since(self, from_s: float) -> tuple[Floats, Ints]:
+        """Instants and widths of the jobs that have arrived from `from_s` on."""
+        begin = bisect_left(self.submit_s, from_s)
+        return np.array(self.submit_s[begin:]), np.array(self.gpus[begin:], dtype=np.int64)
 
     def known(self, from_s: float, as_of_s: float) -> "_Known":
         """What had been told before `as_of_s` of the jobs since `from_s`, at least the last `_LIVES`."""
@@ -180,6 +187,7 @@ class PastStretches:
     a life: its age or more, at a level of P(life > t | life > age) that is its own for good.
 
     An instant is worked out when another of its cells is over, so the library is up to twelve hours behind.
+    Other generators of scenarios draw on the same library in another way: subclasses that override `_draw`.
 
     Args:
         quotas: GPUs of each pool.
@@ -187,13 +195,19 @@ class PastStretches:
         num_scenarios: how many to draw.
         since_s: instant at which the record begins.
         begin_s: instant as of which the library is first made; facts up to it are told before any draw.
+
+    Attributes:
+        slot_s: how long a draw stands. Slots are those of the clock; a draw is a function of the seed and of
+            what had happened before its slot began, whenever and however often it is asked for.
     """
+
+    slot_s: ClassVar[float] = HOUR_S
 
     def __init__(
         self, quotas: Mapping[str, int], seed: int, num_scenarios: int, *, since_s: float, begin_s: float
     ) -> None:
         self._edges = np.array(default_grid().edges_s)
-        self._logs = {pool: _PoolLog() for pool in quotas}
+        self._logs = {pool: PoolLog() for pool in quotas}
         self._places: dict[str, int] = {}
         self._seed = seed
         self._num_scenarios = num_scenarios
@@ -201,7 +215,7 @@ class PastStretches:
         self._instants = np.empty(0)
         self._known = np.empty(0, dtype=np.int64)
         self._tables = np.zeros((2, 0, len(quotas), len(self._edges) - 1))
-        self._first = math.ceil(since_s / _RASTER_S)
+        self._first = math.ceil(since_s / RASTER_S)
         self._drawn: tuple[int, Floats, Floats] | None = None
         self._unknown = np.array(list(quotas.values()), dtype=np.float64)
 
@@ -225,28 +239,33 @@ class PastStretches:
         log.duration_s[place] = duration_s
 
     def draw(self, now_s: float) -> tuple[Floats, Floats]:
-        """Peaks and arrivals, each (scenarios, pools, cells); one draw for each hour, to be read only.
+        """Peaks and arrivals, each (scenarios, pools, cells); one draw for each slot, to be read only.
 
         A cell that is not over yet in a past stretch is filled from another one, the same for all pools;
         one that is over in none, as the last that is (its arrivals in proportion to the length). The whole
         quota, and as many jobs, before the library holds anything.
         """
-        hour = math.floor(now_s / _HOUR_S)
-        if self._drawn is None or self._drawn[0] != hour:
-            self._refresh_until(max(hour * _HOUR_S, self._begin_s))
-            drawn = self._draw(hour)
+        slot = math.floor(now_s / self.slot_s)
+        if self._drawn is None or self._drawn[0] != slot:
+            at_s = max(slot * self.slot_s, self._begin_s)
+            self._refresh_until(at_s)
+            drawn = self._draw(at_s) if self._known.any() else self._whole_quota()
             drawn.flags.writeable = False
-            self._drawn = (hour, drawn[0], drawn[1])
+            self._drawn = (slot, drawn[0], drawn[1])
         return self._drawn[1:]
+
+    def need(self, now_s: float) -> Floats:
+        """GPUs that each pool's new jobs may claim: the peaks of `draw`, capped by the quota; same shape."""
+        return np.minimum(self.draw(now_s)[0], self._unknown[:, None])
 
     def _refresh_until(self, until_s: float) -> None:
         while self._next_s <= until_s:
             self._refresh(self._next_s)
-            self._next_s = (math.floor(self._next_s / _REFRESH_S) + 1) * _REFRESH_S
+            self._next_s = (math.floor(self._next_s / REFRESH_S) + 1) * REFRESH_S
 
     def _refresh(self, as_of_s: float) -> None:
-        last = math.floor((as_of_s - self._edges[1]) / _RASTER_S)
-        new = np.arange(self._first + len(self._instants), last + 1) * _RASTER_S
+        last = math.floor((as_of_s - self._edges[1]) / RASTER_S)
+        new = np.arange(self._first + len(self._instants), last + 1) * RASTER_S
         self._instants = np.concatenate([self._instants, new])
         grown = np.zeros((2, len(new), *self._tables.shape[2:]))
         self._tables = np.concatenate([self._tables, grown], axis=1)
@@ -267,10 +286,13 @@ class PastStretches:
             self._tables[0, rows, pool] = cell_peaks(one.submit_s, ends, one.gpus, instants, self._edges)
             self._tables[1, rows, pool] = cell_arrivals(one.submit_s, instants, self._edges)
 
-    def _draw(self, hour: int) -> Floats:
-        if not self._known.any():
-            shape = (2, self._num_scenarios, *self._tables.shape[2:])
-            return np.broadcast_to(self._unknown[:, None], shape).copy()
+    def _whole_quota(self) -> Floats:
+        shape = (2, self._num_scenarios, *self._tables.shape[2:])
+        return np.broadcast_to(self._unknown[:, None], shape).copy()
+
+    def _draw(self, at_s: float) -> Floats:
+        """Peaks and arrivals as of `at_s`, shape (2, scenarios, pools, cells), from a library not empty."""
+        hour = math.floor(at_s / HOUR_S)
         rng = np.random.default_rng([self._seed, hour % 2**32])
         known_cells = int(self._known.max())
         main = _balanced(self._candidates(hour, min(known_cells, _MAIN_CELLS)), self._num_scenarios, rng)
@@ -289,10 +311,10 @@ class PastStretches:
         Farther ones too, the nearest first, where those are fewer than the scenarios.
         """
         rows = np.flatnonzero(self._known >= least_cells)
-        ahead_s = self._instants[rows] - (hour + 0.5) * _HOUR_S
-        apart_s = np.abs((ahead_s + _DAY_S / 2) % _DAY_S - _DAY_S / 2)
+        ahead_s = self._instants[rows] - (hour + 0.5) * HOUR_S
+        apart_s = np.abs((ahead_s + DAY_S / 2) % DAY_S - DAY_S / 2)
         enough = min(self._num_scenarios, len(rows)) - 1
-        return rows[apart_s <= max(_HOUR_S, float(np.sort(apart_s)[enough]))]
+        return rows[apart_s <= max(HOUR_S, float(np.sort(apart_s)[enough]))]
 
 
 def _balanced(candidates: Ints, number: int, rng: np.random.Generator) -> Ints:

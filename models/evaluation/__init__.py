@@ -1,0 +1,1 @@
+"""How good forecasts were on a record, against baselines, in one document."""
