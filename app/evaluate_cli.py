@@ -30,7 +30,14 @@ PairsOption = Annotated[
     typer.Option("--pairs", help="CSV of measured pairs (model_a, model_b, rate_a, rate_b), scored too."),
 ]
 RetrainOption = Annotated[
-    float, typer.Option("--retrain-days", min=0, max=365, help="Fit anew every so many days; 0: once.")
+    float, typer.Option("--retrain-days", min=0, max=365, help="Fit lives anew every so many days; 0: once.")
+]
+RetrainDemandOption = Annotated[
+    float, typer.Option("--retrain-demand-days", min=0, max=365, help="The same for demand.")
+]
+SeriesTrainOption = Annotated[
+    float | None,
+    typer.Option("--series-train-until", help="Instant on the clock of --series [default: --train-until]."),
 ]
 LenientOption = Annotated[
     bool, typer.Option("--lenient", help="Skip bad rows, and list them, instead of refusing.")
@@ -52,7 +59,9 @@ def evaluate(
     pairs: PairsOption = None,
     file_format: Annotated[str, typer.Option("--format", help="Format of the files of jobs.")] = "csv",
     lives: Annotated[str, typer.Option("--lives", help="Lifetime model to score.")] = "hazard",
-    retrain_days: RetrainOption = 2.0,
+    retrain_days: RetrainOption = 0.0,
+    retrain_demand_days: RetrainDemandOption = 1.0,
+    series_train_until: SeriesTrainOption = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")] = 0,
     lenient: LenientOption = False,
     as_json: Annotated[
@@ -76,6 +85,8 @@ def evaluate(
         file_format=file_format,
         lives=lives,
         retrain_days=retrain_days,
+        retrain_demand_days=retrain_demand_days,
+        series_train_until_s=series_train_until,
         seed=seed,
         is_lenient=lenient,
     )

@@ -1,6 +1,6 @@
 """Scores of forecasts as tables for people."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich import box
@@ -25,6 +25,17 @@ def tables_of(report: Mapping[str, Any]) -> Iterator[Table]:
     if "lifetime" in report:
         yield lifetimes(report["lifetime"])
         yield tails(report["lifetime"])
+        yield monitors(report["lifetime"]["monitor"])
+    if "demand" in report:
+        yield demand(report["demand"], "Demand: GPUs requested by the jobs of a window, by pool")
+        yield demand(
+            {window: found["held"] for window, found in report["demand"].items()},
+            "Demand: GPUs of those jobs still held at the window's end",
+        )
+    if "levels" in report:
+        yield demand(report["levels"], "Levels: GPUs wanted by pool at the window's end")
+    if "interference" in report:
+        yield interference(report["interference"])
 
 
 def lifetimes(part: Mapping[str, Any]) -> Table:
@@ -54,6 +65,64 @@ def tails(part: Mapping[str, Any]) -> Table:
             f"{row['num_jobs']:,.0f}",
             _said(row["said"], "{:.2%}"),
             _said(row["seen"], "{:.2%}"),
+        )
+    return table
+
+
+def monitors(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Of each pool, how often lives outlasted their 0.9 quantile, and what the monitor makes of it."""
+    table = _table("Lives that outlast their 0.9 quantile, watched pool by pool")
+    table.caption = (
+        "running: over the last outcomes, twins of a burst counting as one; off: not to be lent on"
+    )
+    for column in ("pool", "outcomes", "missed", "running", "longest\nrun", "drift", "times\noff", "now"):
+        table.add_column(column, justify="left" if column == "pool" else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            Text(row["pool"]),
+            f"{row['observed']:,}",
+            _said(row["missed"] / row["observed"], "{:.1%}"),
+            _said(row["miss_rate"], "{:.1%}"),
+            f"{row['longest_run']}",
+            _said(row["drift"], "{:.2f}"),
+            f"{row['times_off']}",
+            "on" if row["may_lend"] else "off",
+        )
+    return table
+
+
+def demand(part: Mapping[str, Any], title: str) -> Table:
+    """One row per window."""
+    table = _table(title)
+    columns = (
+        "window",
+        "precision",
+        "recall",
+        "pinball\nGPUs",
+        "best\nbaseline",
+        "95 %\ncovers",
+        "after\nchange",
+    )
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for window_s, found in part.items():
+        table.add_row(
+            duration_words(float(window_s)),
+            *(_said(found.get(name), "{:.3f}") for name in ("precision", "recall")),
+            *(_said(found[name], "{:.3f}") for name in ("pinball", "pinball_best_baseline")),
+            *(_said(found[name], "{:.1%}") for name in ("coverage_95", "coverage_95_after_change")),
+        )
+    return table
+
+
+def interference(part: Mapping[str, Any]) -> Table:
+    """Rates of two jobs on a GPU, each model left out in turn."""
+    table = _table("Interference: rates beside models of which nothing was measured")
+    for column in ("model", "mean error", "within\n80 %"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, suffix in (("pairs", ""), ("mean rate", "_mean_rate"), ("summed utilisation", "_utilisation")):
+        table.add_row(
+            name, _said(part[f"mae{suffix}"], "{:.3f}"), _said(part[f"coverage_80{suffix}"], "{:.1%}")
         )
     return table
 

@@ -65,9 +65,7 @@ def print_arrivals(scores: Mapping[float, Mapping[str, Any]]) -> None:
 
 def print_quantiles(scores: Mapping[float, Mapping[str, Any]], targets: tuple[str, ...]) -> None:
     names = " | ".join(name.replace("_", " ") for name in BASELINES)
-    print(
-        f"\n| window | GPUs | pinball | {names} | to best | 95 % covers | after change | raw | pools |"
-    )
+    print(f"\n| window | GPUs | pinball | {names} | to best | 95 % covers | after change | raw | pools |")
     print("|---|---|" + "---:|" * (len(BASELINES) + 6))
     for window_s, all_of in scores.items():
         for target in targets:

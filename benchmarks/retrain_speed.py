@@ -12,6 +12,7 @@ in use is a day old) and with one (it is three days old, and both are asked abou
 import argparse
 import csv
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -64,6 +65,7 @@ def manifest_of(learner: Any, frame: Any, until_s: float) -> Manifest:
         created=CREATED,
         training=span,
         seed=learner.seed,
+        features=learner.store.features,
         settings=learner.recipe,
     )
 
@@ -80,8 +82,8 @@ def build(source: Source, out: Path, kind: str, days: int) -> None:
     model, begin = learner.make(record.jobs[0].submit_s), 0
     if done:
         begin = done[-1]
-        model = learner.store.from_parts(read(built / f"{kind}-{begin}").parts)
-    for day in stops[len(done) :]:
+        model = learner.store.revive(read(built / f"{kind}-{begin}"))
+    for day in (stop for stop in stops if stop > begin):
         begun_s = time.perf_counter()
         live(model, record, begin * DAY_S if begin else -1e18, day * DAY_S)
         told_s = time.perf_counter() - begun_s
@@ -130,9 +132,9 @@ def measure(source: Source, out: Path, kind: str, days: int) -> dict[str, float]
         record = record_of(history.frame, until_s)
     learner = learner_of(kind, quotas)
     with phase("load the state"):
-        about, parts = read(out / "built" / f"{kind}-{days - 1}")
-        model = learner.store.from_parts(parts)
-        del parts
+        version = read(out / "built" / f"{kind}-{days - 1}")
+        model, about = learner.store.revive(version), version.manifest
+        del version
     with phase("check what it continues"):
         if about.training.tail_sha256 != tail_hash(history.frame, since_s):
             raise SystemExit(f"{out} was made of another record: delete it")
@@ -157,10 +159,16 @@ def command(source: Source, out: Path, days: int, age: int) -> tuple[float, floa
     argv = [sys.executable, "-m", "app", "train", "--jobs", str(source.jobs), "--pools", str(source.pools)]
     argv += ["--as-of", str(days * DAY_S), "--models", str(root), "--data", DATA, "--json"]
     begun_s = time.perf_counter()
-    done = subprocess.run(argv, check=True, capture_output=True, text=True)
-    seconds = time.perf_counter() - begun_s
-    said: list[dict[str, Any]] = json.loads(done.stdout)["models"]
-    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, said
+    with (out / "said.json").open("w+", encoding="utf-8") as said:
+        process = subprocess.Popen(argv, stdout=said)
+        _, status, usage = os.wait4(process.pid, 0)  # of this child alone
+        seconds = time.perf_counter() - begun_s
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit("the command failed")
+        said.seek(0)
+        models: list[dict[str, Any]] = json.load(said)["models"]
+    return seconds, usage.ru_maxrss / 1024, models
 
 
 def child(options: argparse.Namespace, *words: str) -> str:

@@ -3,7 +3,7 @@
 python -m benchmarks.traces --traces ../shared/traces --out var/traces
 
 Writes earth.csv, google2011.csv, venus.csv and graham.csv. Reads parquet, which needs pyarrow (in the
-development environment only). Lines are sorted by (submit, id); times are seconds since the trace's beginning.
+development environment only). Lines are sorted by (submit, id), times are seconds since the beginning.
 """
 
 import argparse

@@ -24,24 +24,23 @@ def _empirical(training: Training) -> EmpiricalLifetimes:
 
 
 def _hazard(training: Training) -> HazardLifetimes:
-    """Trained once on all of the past, or every few days on the last three weeks, half-life one week."""
-    is_once = training.retrain_every_s is None
+    """Trained once on all of the past, or again every few days; what happened ten days earlier counts half."""
     model = HazardLifetimes(
-        seed=training.seed,
-        retrain_every_s=training.retrain_every_s,
-        window_s=None if is_once else 21 * _DAY_S,
-        half_life_s=None if is_once else 7 * _DAY_S,
+        seed=training.seed, retrain_every_s=training.retrain_every_s, half_life_s=10 * _DAY_S
     )
     model.fit(training.past, training.censored, training.now_s, training.starts)
     return model
 
 
-def _pool_demand(training: Training, *, count_quiet: bool) -> PoolDemand:
+def _pool_demand(training: Training, *, count_quiet: bool, scenarios: str = "bootstrap") -> PoolDemand:
+    """Without the quantiles per window, which no policy asks for yet: they take most of the training."""
     model = PoolDemand(
         training.quotas,
         seed=training.seed,
         retrain_every_s=training.retrain_every_s,
         count_quiet=count_quiet,
+        scenarios=scenarios,
+        has_quantiles=False,
     )
     model.fit(training.past, training.censored, training.now_s)
     return model
@@ -56,4 +55,6 @@ LIFETIME_MODELS: Final[dict[str, Callable[[Training], LifetimeForecaster]]] = {
 DEMAND_MODELS: Final[dict[str, Callable[[Training], PoolDemand]]] = {
     "learned": partial(_pool_demand, count_quiet=True),
     "cautious": partial(_pool_demand, count_quiet=False),
+    "nearest": partial(_pool_demand, count_quiet=True, scenarios="nearest"),
+    "corrected": partial(_pool_demand, count_quiet=True, scenarios="corrected"),
 }

@@ -10,13 +10,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from app.services.demand_learner import make_demand
 from data.history import History, to_jobs
 from domain.errors import SettingError
 from domain.jobs import Job
-from models import DEMAND_MODELS, LIFETIME_MODELS, Training
+from models import LIFETIME_MODELS, Training
 from models.backtest import Forecasts, Progress, Record, forecast, life_scores, origins, record_of
 from models.demand.scoring import score_demand
 from simulator.report import finite
+
+Lived = tuple[Job, float]
 
 _DAY_S: Final = 86_400.0
 OVERALL: Final = "overall"
@@ -132,8 +135,7 @@ def backtest_demand(
         SettingError: as `backtest_lives`.
     """
     for name in names:
-        if name not in DEMAND_MODELS:
-            raise SettingError(f"unknown demand model {name!r}; there are: {', '.join(DEMAND_MODELS)}")
+        make_demand(name, quotas, seed)
     stretches = origins(rolling.from_s, rolling.until_s, rolling.every_days * _DAY_S)
     jobs, outcomes = to_jobs(history.frame[history.frame["submit_s"] < rolling.until_s])
     lived = [(job, outcomes[job.job_id].duration_s) for job in jobs]
@@ -142,7 +144,8 @@ def backtest_demand(
         progress = progress_for(f"{name} demand")
         by_window: dict[float, list[Scored]] = {}
         for done, (begin_s, end_s) in enumerate(stretches):
-            model = DEMAND_MODELS[name](_as_of(lived, quotas, begin_s, seed))
+            model = make_demand(name, quotas, seed)
+            model.fit(*_as_of(lived, begin_s), begin_s)
             known = [(job, life_s) for job, life_s in lived if job.submit_s < end_s]
             for window_s, scores in score_demand(model, known, from_s=begin_s, until_s=end_s).items():
                 kept = {key: float(scores[key]) for key in DEMAND_SCORES}
@@ -154,13 +157,12 @@ def backtest_demand(
     return found
 
 
-def _as_of(lived: Sequence[tuple[Job, float]], quotas: Mapping[str, int], at_s: float, seed: int) -> Training:
-    """What had happened by an instant, each job having started on arrival."""
+def _as_of(lived: Sequence[Lived], at_s: float) -> tuple[list[Lived], list[Lived]]:
+    """What had ended by an instant, and what ran then with its age, each job having started on arrival."""
     submitted = [(job, life_s) for job, life_s in lived if job.submit_s < at_s]
     past = [(job, life_s) for job, life_s in submitted if job.submit_s + life_s <= at_s]
     past.sort(key=lambda one: (one[0].submit_s + one[1], one[0].job_id))
-    running = [(job, at_s - job.submit_s) for job, life_s in submitted if job.submit_s + life_s > at_s]
-    return Training(quotas, past, running, at_s, seed=seed)
+    return past, [(job, at_s - job.submit_s) for job, life_s in submitted if job.submit_s + life_s > at_s]
 
 
 def _pooled(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:

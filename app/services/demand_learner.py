@@ -1,7 +1,7 @@
 """Demand of the pools, to be trained: how it is made, tried on a stretch of a record, and stored."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -21,16 +21,26 @@ _RASTER_S: Final = 3600.0
 _NINE: Final = [LEVELS.index(level) for level in NINE_LEVELS]
 _HIGH: Final = LEVELS.index(0.95)
 
-DEMAND_STORES: Final[Mapping[str, tuple[Callable[..., PoolDemand], Store]]] = {
-    "learned": (lambda quotas, seed: _demand(quotas, seed, count_quiet=True), STORE),
-    "cautious": (lambda quotas, seed: _demand(quotas, seed, count_quiet=False), STORE),
+STORED_DEMAND: Final[Mapping[str, Mapping[str, Any]]] = {
+    "learned": {"count_quiet": True},
+    "cautious": {"count_quiet": False},
+    "nearest": {"count_quiet": True, "scenarios": "nearest"},
+    "corrected": {"count_quiet": True, "scenarios": "corrected"},
 }
-"""Demand models that can be stored, by their names in `models.DEMAND_MODELS`: how each is made and stored."""
+"""Demand models that can be stored: their names in `models.DEMAND_MODELS`, and how each is set."""
 
 
-def _demand(quotas: Mapping[str, int], seed: int, *, count_quiet: bool) -> PoolDemand:
-    """It keeps what it would be trained anew on, and is trained only when told to."""
-    return PoolDemand(quotas, seed=seed, retrain_every_s=math.inf, count_quiet=count_quiet)
+def make_demand(
+    name: str, quotas: Mapping[str, int], seed: int, retrain_every_s: float | None = None
+) -> PoolDemand:
+    """A demand model that says quantiles too, told nothing yet.
+
+    Raises:
+        SettingError: if there is none of that name.
+    """
+    if name not in STORED_DEMAND:
+        raise SettingError(f"unknown demand model {name!r}; there are: {', '.join(STORED_DEMAND)}")
+    return PoolDemand(quotas, seed=seed, retrain_every_s=retrain_every_s, **STORED_DEMAND[name])
 
 
 @dataclass(frozen=True)
@@ -45,8 +55,8 @@ class DemandLearner:
     baseline: Final = "the baseline (quantiles of last week's windows)"
 
     def __post_init__(self) -> None:
-        if self.name not in DEMAND_STORES:
-            known = ", ".join(DEMAND_STORES)
+        if self.name not in STORED_DEMAND:
+            known = ", ".join(STORED_DEMAND)
             raise SettingError(f"no demand model {self.name!r} can be stored; there are: {known}")
 
     @property
@@ -57,11 +67,11 @@ class DemandLearner:
     @property
     def store(self) -> Store:
         """How it is stored."""
-        return DEMAND_STORES[self.name][1]
+        return STORE
 
     def make(self, from_s: float) -> Any:
-        """A model that has been told nothing; the record begins at `from_s`."""
-        model = DEMAND_STORES[self.name][0](self.quotas, self.seed)
+        """A model that keeps what it would be trained anew on, and is trained only when told to."""
+        model = make_demand(self.name, self.quotas, self.seed, math.inf)
         model.fit((), (), from_s)
         return model
 

@@ -19,6 +19,7 @@ from domain.errors import SettingError
 from domain.forecasts import LifetimeForecaster
 from models import LIFETIME_MODELS, Training
 from models.backtest import Progress, record_of
+from models.evaluation.demand import evaluate_demand, evaluate_levels, read_series
 from models.evaluation.lives import evaluate_lives
 from models.interference.scores import score_interference
 from simulator.report import finite
@@ -40,6 +41,8 @@ class Question:
     file_format: str = "csv"
     lives: str = "hazard"
     retrain_days: float = 0.0
+    retrain_demand_days: float = 1.0
+    series_train_until_s: float | None = None
     seed: int = 0
     is_lenient: bool = False
 
@@ -69,9 +72,26 @@ def evaluate(question: Question, bar_for: Callable[[str], Progress]) -> dict[str
             "eval_from_s": question.eval_from_s,
             "lives": question.lives,
             "retrain_days": question.retrain_days,
+            "retrain_demand_days": question.retrain_demand_days,
             "seed": question.seed,
         },
     }
+    report["demand"] = evaluate_demand(
+        record,
+        quotas,
+        train_until_s=question.train_until_s,
+        eval_from_s=question.eval_from_s,
+        retrain_every_s=question.retrain_demand_days * DAY_S or None,
+        seed=question.seed,
+        progress=bar_for("demand"),
+    )
+    if question.series is not None:
+        report["levels"] = evaluate_levels(
+            read_series(question.series),
+            train_until_s=question.series_train_until_s or question.train_until_s,
+            retrain_every_s=question.retrain_demand_days * DAY_S or None,
+            seed=question.seed,
+        )
     if question.pairs is not None:
         report["interference"] = score_interference(read_pairs(question.pairs))
     return report

@@ -301,7 +301,7 @@ def _revived(learner: Learner, stored: Stored) -> Any:
         ArtifactError: if it is damaged in any other way.
     """
     try:
-        return learner.store.from_parts(stored.parts)
+        return learner.store.revive(stored)
     except ArtifactError as error:
         if error.fault.rule != Rule.FORMAT.value:
             raise

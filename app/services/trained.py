@@ -3,10 +3,11 @@
 from dataclasses import asdict
 from typing import Any
 
-from app.services.demand_learner import DEMAND_STORES
+from app.services.demand_learner import STORED_DEMAND
 from app.services.learners import LIFETIME_STORES
 from models.artifacts import ArtifactError, Manifest, Rule
 from models.artifacts.registry import Registry, Version
+from models.demand.state import STORE as DEMAND
 
 
 def in_use(registry: Registry, data: str, kind: str) -> tuple[Any, Manifest]:
@@ -15,12 +16,13 @@ def in_use(registry: Registry, data: str, kind: str) -> tuple[Any, Manifest]:
     Raises:
         ArtifactError: if there is none, it is damaged, or it is of another version of the program.
     """
-    manifest, parts = registry.load(data, kind)
-    stores = {"lifetime": LIFETIME_STORES, "demand": {name: own[1] for name, own in DEMAND_STORES.items()}}
+    stored = registry.load(data, kind)
+    manifest = stored.manifest
+    stores = {"lifetime": LIFETIME_STORES, "demand": dict.fromkeys(STORED_DEMAND, DEMAND)}
     store = stores.get(kind, {}).get(manifest.name)
     if store is None:
         raise ArtifactError(manifest.name, Rule.BAD_NAME, f"no {kind} model of that name is known")
-    return store.from_parts(parts), manifest
+    return store.revive(stored), manifest
 
 
 def listed(registry: Registry, data: str, kind: str) -> dict[str, Any]:

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from models.artifacts.errors import ArtifactError, Rule
+from models.artifacts.folder import Stored
+from models.artifacts.manifest import MANIFEST_FILE
 from models.artifacts.parts import Parts
 
 
@@ -28,3 +31,15 @@ class Store:
     from_parts: Callable[[Parts], Any]
     retrain: Callable[[Any, float], None]
     features: tuple[str, ...]
+
+    def revive(self, stored: Stored) -> Any:
+        """Put a stored model together.
+
+        Raises:
+            ArtifactError: if it is of another version of the program (rule `FORMAT`), or damaged.
+        """
+        if stored.manifest.features != self.features:
+            raise ArtifactError(
+                MANIFEST_FILE, Rule.FORMAT, "was stored by a program whose models see other features"
+            )
+        return self.from_parts(stored.parts)

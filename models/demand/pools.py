@@ -109,7 +109,6 @@ class PoolDemand(Observer):
                 self._stretches.stopped(job, now_s)
         self._facts.leave_untold(now_s)
         self._learn(now_s)
-        self._keeps_rows = self._retrain_every_s is not None or self._has_quantiles
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job has become eligible. Told twice, it counts once."""

@@ -9,7 +9,7 @@ below" is the level. A forecast that knows the true distribution scores exactly 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from domain.jobs import Job
 from models.calibration.adaptive import tie_coverage
+from models.calibration.monitor import ForecastMonitor, StreamKey
 from models.demand.calibrated import LEVELS
 from models.demand.changes import DAY_S, daily_gpu_hours, largest_change
 from models.demand.features import ENDED, HOUR_S, STARTED, history_facts
@@ -106,6 +107,8 @@ def score_demand(
     *,
     from_s: float,
     until_s: float,
+    score_from_s: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[float, dict[str, Any]]:
     """Tell a forecaster what happens, ask it on a raster, and score what it says.
 
@@ -113,8 +116,10 @@ def score_demand(
         demand: fitted on what was known at `from_s`; it learns on as it is told.
         lived: every job submitted before `until_s`, with its duration, in any order; each is told as if it
             had started on arrival. Those from before `from_s` serve the baselines and the change points.
-        from_s: first instant scored.
+        from_s: instant as of which it is fitted; it is told what happens from there on.
         until_s: no window scored ends later.
+        score_from_s: first instant scored; None: `from_s`.
+        progress: told now and then how many seconds of how many have passed.
 
     Returns:
         for each window in seconds: `precision` and `recall` of WillJobsArrive; `cells`, `arrivals_in` and
@@ -125,12 +130,21 @@ def score_demand(
     """
     truth = _truths(demand, lived)
     cells = {window_s: _Cells() for window_s in demand.windows_s}
+    first_s = from_s if score_from_s is None else score_from_s
     for now_s in _told(demand, lived, from_s, until_s):
+        if progress is not None and now_s % DAY_S == 0.0:
+            progress(int(now_s - from_s), int(until_s - from_s))
+        if now_s < first_s:
+            continue
         for window_s, own in cells.items():
             if now_s + window_s <= until_s and now_s % _asked_every_s(window_s) == 0.0:
                 _ask(demand, truth, own, window_s, now_s)
-    changed = np.array([_changed_s(one, from_s, until_s) for one in truth])
-    return {window_s: _scores(own, changed) for window_s, own in cells.items() if own.instants_s}
+    changed = np.array([_changed_s(one, first_s, until_s) for one in truth])
+    return {
+        window_s: {**_scores(own, changed), "monitor": _watched(own, demand.pools, window_s)}
+        for window_s, own in cells.items()
+        if own.instants_s
+    }
 
 
 def score_levels(
@@ -289,6 +303,18 @@ def _scores(own: _Cells, changed_s: Floats) -> dict[str, Any]:
         **_target_scores(own, 0, changed_s),
         "held": _target_scores(own, 1, changed_s),
     }
+
+
+def _watched(own: _Cells, pools: Sequence[str], window_s: float) -> list[dict[str, object]]:
+    """What a monitor of the 95 % level of each pool's requests says at the end of the span."""
+    monitor, place = ForecastMonitor(), LEVELS.index(0.95)
+    weight = min(1.0, _asked_every_s(window_s) / window_s)
+    for instant_s, said, came in zip(own.instants_s, own.said, own.came, strict=True):
+        for pool, is_miss in zip(pools, (came[0] > said[0][:, place]).tolist(), strict=True):
+            monitor.observe(
+                StreamKey("load", pool, window_s), 0.95, is_miss, instant_s + window_s, weight=weight
+            )
+    return [row.to_dict() for row in monitor.report()]
 
 
 def _target_scores(own: _Cells, target: int, changed_s: Floats) -> dict[str, Any]:

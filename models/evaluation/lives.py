@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.forecasts import LIFE_EDGES_S, LifetimeForecaster
-from models.backtest import Forecasts, Progress, Record, forecast, life_scores, lived_of
+from models.backtest import (
+    Forecasts,
+    Progress,
+    Record,
+    forecasts_at_submit,
+    learn,
+    life_scores,
+    lived_of,
+)
+from models.calibration.life_monitor import LifeMonitor
+from models.calibration.monitor import ForecastMonitor
 from models.lifetime.baselines import LastTwo, PoolWidthMedian
 from models.lifetime.empirical import EmpiricalLifetimes
 from models.scores import NINE_LEVELS, concordance, covered, pinball_loss
@@ -57,16 +67,19 @@ def evaluate_lives(
     tables = {}
     ours = next(iter(makers))
     for name, make in {**makers, **BASELINES}.items():
+        model, monitor = make(), ForecastMonitor()
+        learn(model, record, train_until_s)
+        told = LifeMonitor(model, monitor) if name == ours else model
         progress = None if progress_for is None else progress_for(name)
-        made = _from(
-            record, forecast(make(), record, train_until_s, math.inf, progress=progress), eval_from_s
-        )
+        made = forecasts_at_submit(told, record, train_until_s, math.inf, progress=progress)
+        made = _from(record, made, eval_from_s)
         tables[name] = scores_of(record, made)
         if name == ours:
             detail = {
                 "groups": groups(record, made),
                 "tails": tails(record, made),
                 "levels": levels(record, made),
+                "monitor": [row.to_dict() for row in monitor.report()],
             }
     mine = tables[ours]
     best = {

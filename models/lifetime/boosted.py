@@ -41,7 +41,7 @@ _LEAST_STEP: Final = 1e-3
 _EVEN_DEATHS: Final = 30.0
 """Weighted deaths in a bin at which training and the middle table by itself are trusted alike."""
 
-_LONG_RUN_SHARE: Final = 0.05
+_LONG_RUN_SHARE: Final = 0.08
 """Chance that a job's lives are not like the latest but like the long run: today's regime may be over."""
 
 LEAST_SPAN_S: Final = 28 * 86_400.0

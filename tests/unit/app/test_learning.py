@@ -227,12 +227,19 @@ def test_a_damaged_model_in_use_is_an_error(registry):
     assert registry.line("test", "lifetime").champion == 1
 
 
-def test_a_model_of_another_version_of_the_program_is_learned_anew_and_faces_the_baseline(registry):
+@pytest.mark.parametrize("what", ["parts", "features"])
+def test_a_model_of_another_version_of_the_program_is_learned_anew_and_faces_the_baseline(registry, what):
     trained(registry, 10.0)
     place = registry.root / "test" / "lifetime" / "000001"
     manifest, parts = folder.read(place)
     folder.remove(place)
-    folder.write(place, manifest, replace(parts, values={**parts.values, "version": 99}))
+    if what == "parts":
+        parts = replace(parts, values={**parts.values, "version": 99})
+    else:
+        manifest = replace(manifest, features=("the weather",))
+    folder.write(place, manifest, parts)
+    with pytest.raises(ArtifactError, match="unknown-format"):
+        in_use(registry, "test", "lifetime")
     outcome = trained(registry, 14.0)
     assert not outcome.is_continued
     assert "replaces the baseline" in outcome.why

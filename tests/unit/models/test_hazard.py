@@ -420,35 +420,33 @@ def test_a_job_that_ends_at_once_does_not_stay_open():
     assert len(sample) == 1
 
 
-def test_the_running_tables_speak_by_themselves_whatever_was_trained():
-    lived = record()
+def test_the_running_tables_speak_by_themselves_whatever_was_trained(monkeypatch):
     model, untrained = HazardLifetimes(), HazardLifetimes()
-    model.fit(*until(lived, 3 * DAY_S), 3 * DAY_S)
-    tell(untrained, lived, -1.0, 3 * DAY_S)
+    model.fit(*until(record(), 3 * DAY_S), 3 * DAY_S)
+    monkeypatch.setattr("models.lifetime.hazard.LEAST_ENDED", 10**9)
+    untrained.fit(*until(record(), 3 * DAY_S), 3 * DAY_S)
     job = new_job("long", 3 * DAY_S + 1.0)
     assert not untrained.model_text()
     assert model.table_survival(job) == untrained.table_survival(job) == untrained.survival(job)
     assert model.table_survival(job) != model.survival(job)
 
 
-def test_forecasts_that_turn_out_too_short_become_longer():
-    """Every life is a hundred times what the record made likely: of the raw forecasts all lie too low."""
+def test_lives_beyond_their_forecasts_teach_the_correction():
+    """Every life is a hundred times what the record made likely; judged as of the forecasts, made before."""
     model = HazardLifetimes()
     model.fit(*until(record(), 5 * DAY_S), 5 * DAY_S)
-    pools = [f"new{k}" for k in range(1_000)]
-    for k, pool in enumerate(pools):
-        job = new_job(pool, 5 * DAY_S + 100.0 * k, f"long{k}")
+    jobs = [new_job(f"new{k}", 5 * DAY_S + 100.0 * k, f"long{k}") for k in range(1_000)]
+    for job in jobs:
         model.submitted(job, job.submit_s)
         model.started(job, job.submit_s)
         model.survival(job)
-    assert model._recalibration.weight == 0.0
-    for k, pool in enumerate(pools):
-        model.ended(new_job(pool, 5 * DAY_S + 100.0 * k, f"long{k}"), 100 * DAY_S + k, 95 * DAY_S)
-    asked = new_job("short", 101 * DAY_S, "asked")
-    raw = model._recalibration.alive
-    assert raw[20] > 0.55
-    assert model.survival(asked)[-1] > 0.0
-    assert all(later <= earlier for earlier, later in pairwise(model.survival(asked)))
+    for k, job in enumerate(jobs):
+        model.ended(job, 100 * DAY_S + k, 80 * DAY_S)
+    half = len(model._recalibration.alive) // 2
+    assert model._recalibration.alive[half] > 0.6, "who was said to be gone by then is likely alive"
+    assert model._recalibration.weight == 0.0, "no forecast was made with it yet"
+    assert not model._raw
+    assert not model._judged
 
 
 def test_a_sample_of_lives_depends_on_ids_alone():

@@ -1,0 +1,111 @@
+"""Demand forecasts on a record: windows of every pool, ours beside three baselines."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from data.rules import Rule
+from domain.errors import Fault, InputError
+from domain.jobs import Job
+from models.backtest import Progress, Record, known_at
+from models.demand.levels import LevelDemand
+from models.demand.pools import PoolDemand
+from models.demand.scoring import score_demand, score_levels
+
+Series = list[tuple[float, dict[str, tuple[float, float]]]]
+
+_WINDOWS_S: Final = (300.0, 3600.0, 43_200.0)
+_DAY_S: Final = 86_400.0
+
+
+def evaluate_demand(
+    record: Record,
+    quotas: Mapping[str, int],
+    *,
+    train_until_s: float,
+    eval_from_s: float,
+    retrain_every_s: float | None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Fit on what was known at one instant, tell the rest as it happens, score the windows from another on.
+
+    Every job is told as if it had started on arrival: demand is what pools ask for, and not what they got.
+
+    Returns:
+        by window in whole seconds, as text: see `models.demand.scoring.score_demand`. Windows longer than the
+        span scored are left out.
+    """
+    lived = [
+        (job, float(lived_s))
+        for job, lived_s, has_ended in zip(record.jobs, record.lived_s, record.has_ended, strict=True)
+        if has_ended and job.pool in quotas
+    ]
+    demand = PoolDemand(dict(quotas), seed=seed, retrain_every_s=retrain_every_s, windows_s=_WINDOWS_S)
+    demand.fit(*_as_if_started(record, quotas, train_until_s), train_until_s)
+    scores = score_demand(
+        demand,
+        lived,
+        from_s=train_until_s,
+        until_s=max(job.submit_s for job in record.jobs),
+        score_from_s=eval_from_s,
+        progress=progress,
+    )
+    return {f"{window_s:g}": found for window_s, found in scores.items()}
+
+
+def evaluate_levels(
+    series: Series, *, train_until_s: float, retrain_every_s: float | None, seed: int = 0
+) -> dict[str, Any]:
+    """The same for GPUs wanted by pool over time, of which no arrivals are known."""
+    demand = LevelDemand(windows_s=_WINDOWS_S, every_s=60.0, retrain_every_s=retrain_every_s, seed=seed)
+    scores = score_levels(demand, series, from_s=train_until_s, until_s=series[-1][0])
+    return {f"{window_s:g}": found for window_s, found in scores.items()}
+
+
+def read_series(path: Any) -> Series:
+    """GPUs wanted by pool over time: a CSV with the columns pool, time_s, gpus, quota_gpus.
+
+    Raises:
+        InputError: if the file cannot be read, columns are missing, or a value is no number or negative.
+    """
+    source = str(path)
+    try:
+        frame = pd.read_csv(path, dtype={"pool": str})
+    except (OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise InputError([Fault(source, None, Rule.UNREADABLE_FILE, str(error))]) from error
+    missing = {"pool", "time_s", "gpus", "quota_gpus"} - set(frame.columns)
+    if missing:
+        raise InputError(
+            [Fault(source, 1, Rule.MISSING_COLUMN, f"there is no column {name}") for name in sorted(missing)]
+        )
+    numbers = frame[["time_s", "gpus", "quota_gpus"]].apply(pd.to_numeric, errors="coerce")
+    is_bad = ~np.isfinite(numbers).all(axis=1) | (numbers[["gpus", "quota_gpus"]] < 0).any(axis=1)
+    is_bad |= frame["pool"].isna()
+    if is_bad.any():
+        line = int(np.flatnonzero(is_bad)[0]) + 2
+        message = (
+            f"{int(is_bad.sum())} rows have no pool, or a number that is missing or negative; the first one"
+        )
+        raise InputError([Fault(source, line, Rule.OUT_OF_RANGE, message)])
+    frame = frame.assign(**{name: numbers[name] for name in numbers}).sort_values("time_s", kind="stable")
+    return [
+        (at_s, dict(zip(own["pool"], zip(own["gpus"], own["quota_gpus"], strict=True), strict=True)))
+        for at_s, own in zip(*_by_instant(frame), strict=True)
+    ]
+
+
+def _by_instant(frame: pd.DataFrame) -> tuple[list[float], list[pd.DataFrame]]:
+    groups = [own for _, own in frame.groupby("time_s", sort=True)]
+    return [float(own["time_s"].iloc[0]) for own in groups], groups
+
+
+def _as_if_started(
+    record: Record, quotas: Mapping[str, int], at_s: float
+) -> tuple[list[tuple[Job, float]], list[tuple[Job, float]]]:
+    """What had ended by an instant and what had not, had each job started on arrival."""
+    past, unended = known_at(record, at_s)
+    still = [(job, at_s - job.submit_s) for job, _ in unended]
+    return [one for one in past if one[0].pool in quotas], [one for one in still if one[0].pool in quotas]
