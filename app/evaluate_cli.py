@@ -29,6 +29,13 @@ PairsOption = Annotated[
     Path | None,
     typer.Option("--pairs", help="CSV of measured pairs (model_a, model_b, rate_a, rate_b), scored too."),
 ]
+UntilOption = Annotated[
+    float | None,
+    typer.Option(
+        "--until",
+        help="Instant (s) at which knowledge ends: what still runs counts with its age [default: never].",
+    ),
+]
 RetrainOption = Annotated[
     float, typer.Option("--retrain-days", min=0, max=365, help="Fit lives anew every so many days; 0: once.")
 ]
@@ -57,6 +64,10 @@ def evaluate(
     history: HistoryOption = None,
     series: SeriesOption = None,
     pairs: PairsOption = None,
+    until: UntilOption = None,
+    parts: Annotated[
+        str, typer.Option("--parts", help="What to score, comma-separated; the last two need their files.")
+    ] = "lifetime,demand,levels,interference",
     file_format: Annotated[str, typer.Option("--format", help="Format of the files of jobs.")] = "csv",
     lives: Annotated[str, typer.Option("--lives", help="Lifetime model to score.")] = "hazard",
     retrain_days: RetrainOption = 0.0,
@@ -87,8 +98,10 @@ def evaluate(
         retrain_days=retrain_days,
         retrain_demand_days=retrain_demand_days,
         series_train_until_s=series_train_until,
+        until_s=until,
         seed=seed,
         is_lenient=lenient,
+        parts=tuple(part.strip() for part in parts.split(",") if part.strip()),
     )
     with bars(is_silent=as_json) as bar_for:
         report = score(question, bar_for)

@@ -18,7 +18,7 @@ from data.splits import started_s
 from domain.errors import SettingError
 from domain.forecasts import LifetimeForecaster
 from models import LIFETIME_MODELS, Training
-from models.backtest import Progress, record_of
+from models.backtest import Progress, Record, record_of
 from models.evaluation.demand import evaluate_demand, evaluate_levels, read_series
 from models.evaluation.lives import evaluate_lives
 from models.interference.scores import score_interference
@@ -43,6 +43,8 @@ class Question:
     retrain_days: float = 0.0
     retrain_demand_days: float = 1.0
     series_train_until_s: float | None = None
+    until_s: float | None = None
+    parts: tuple[str, ...] = ("lifetime", "demand", "levels", "interference")
     seed: int = 0
     is_lenient: bool = False
 
@@ -54,29 +56,53 @@ def evaluate(question: Question, bar_for: Callable[[str], Progress]) -> dict[str
         InputError: with every fault found in a file.
         SettingError: for options that contradict each other, or where there is nothing to score.
     """
+    unknown = set(question.parts) - set(PARTS)
+    if unknown or not question.parts:
+        raise SettingError(
+            f"--parts takes {', '.join(PARTS)}; {', '.join(sorted(unknown)) or 'nothing'} is not one"
+        )
     history, quotas = _read(question)
     frame = history.frame
     _require_instants(frame, question)
-    record = record_of(frame, math.inf)
+    record = record_of(frame, math.inf if question.until_s is None else question.until_s)
     report: dict[str, Any] = {
-        "lifetime": evaluate_lives(
-            record,
-            {question.lives: lambda: _model(question, quotas)},
-            train_until_s=question.train_until_s,
-            eval_from_s=question.eval_from_s,
-            progress_for=lambda name: bar_for(f"lives: {name}"),
-        ),
         "inputs": {"source": history.source, "jobs": len(frame), "jobs_sha256": content_hash(frame)},
         "settings": {
-            "train_until_s": question.train_until_s,
-            "eval_from_s": question.eval_from_s,
-            "lives": question.lives,
-            "retrain_days": question.retrain_days,
-            "retrain_demand_days": question.retrain_demand_days,
-            "seed": question.seed,
+            name: getattr(question, name)
+            for name in (
+                "train_until_s",
+                "eval_from_s",
+                "until_s",
+                "lives",
+                "retrain_days",
+                "retrain_demand_days",
+                "seed",
+            )
         },
     }
-    report["demand"] = evaluate_demand(
+    for part in question.parts:
+        found = PARTS[part](question, record, quotas, bar_for)
+        if found is not None:
+            report[part] = found
+    return report
+
+
+def _lifetime(
+    question: Question, record: Record, quotas: Mapping[str, int], bar_for: Callable[[str], Progress]
+) -> dict[str, Any]:
+    return evaluate_lives(
+        record,
+        {question.lives: lambda: _model(question, quotas)},
+        train_until_s=question.train_until_s,
+        eval_from_s=question.eval_from_s,
+        progress_for=lambda name: bar_for(f"lives: {name}"),
+    )
+
+
+def _demand(
+    question: Question, record: Record, quotas: Mapping[str, int], bar_for: Callable[[str], Progress]
+) -> dict[str, Any]:
+    return evaluate_demand(
         record,
         quotas,
         train_until_s=question.train_until_s,
@@ -85,16 +111,30 @@ def evaluate(question: Question, bar_for: Callable[[str], Progress]) -> dict[str
         seed=question.seed,
         progress=bar_for("demand"),
     )
-    if question.series is not None:
-        report["levels"] = evaluate_levels(
-            read_series(question.series),
-            train_until_s=question.series_train_until_s or question.train_until_s,
-            retrain_every_s=question.retrain_demand_days * DAY_S or None,
-            seed=question.seed,
-        )
-    if question.pairs is not None:
-        report["interference"] = score_interference(read_pairs(question.pairs))
-    return report
+
+
+def _levels(question: Question, *_others: object) -> dict[str, Any] | None:
+    if question.series is None:
+        return None
+    return evaluate_levels(
+        read_series(question.series),
+        train_until_s=question.series_train_until_s or question.train_until_s,
+        retrain_every_s=question.retrain_demand_days * DAY_S or None,
+        seed=question.seed,
+    )
+
+
+def _interference(question: Question, *_others: object) -> dict[str, Any] | None:
+    return None if question.pairs is None else score_interference(read_pairs(question.pairs))
+
+
+PARTS: Final[dict[str, Callable[..., dict[str, Any] | None]]] = {
+    "lifetime": _lifetime,
+    "demand": _demand,
+    "levels": _levels,
+    "interference": _interference,
+}
+"""What can be scored; the last two only where their files are given."""
 
 
 def write_report(out: Path, report: Mapping[str, Any]) -> Path:
