@@ -61,6 +61,8 @@ def evaluate(question: Question, bar_for: Callable[[str], Progress]) -> dict[str
         raise SettingError(
             f"--parts takes {', '.join(PARTS)}; {', '.join(sorted(unknown)) or 'nothing'} is not one"
         )
+    if question.lives not in LIFETIME_MODELS:
+        raise SettingError(f"there is no lifetime model {question.lives!r}: {', '.join(LIFETIME_MODELS)}")
     history, quotas = _read(question)
     frame = history.frame
     _require_instants(frame, question)

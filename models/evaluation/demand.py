@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from data.rules import Rule
-from domain.errors import Fault, InputError
+from domain.errors import Fault, InputError, SettingError
 from domain.jobs import Job
 from models.backtest import Progress, Record, known_at
 from models.demand.levels import LevelDemand
@@ -60,9 +60,29 @@ def evaluate_levels(
     series: Series, *, train_until_s: float, retrain_every_s: float | None, seed: int = 0
 ) -> dict[str, Any]:
     """The same for GPUs wanted by pool over time, of which no arrivals are known."""
-    demand = LevelDemand(windows_s=_WINDOWS_S, every_s=60.0, retrain_every_s=retrain_every_s, seed=seed)
+    every_s = _spacing_s(series)
+    windows_s = tuple(window_s for window_s in _WINDOWS_S if window_s >= every_s)
+    demand = LevelDemand(windows_s=windows_s, every_s=every_s, retrain_every_s=retrain_every_s, seed=seed)
     scores = score_levels(demand, series, from_s=train_until_s, until_s=series[-1][0])
     return {f"{window_s:g}": found for window_s, found in scores.items()}
+
+
+def _spacing_s(series: Series) -> float:
+    """Distance of the instants of a series, which is the same all along.
+
+    Raises:
+        SettingError: if there are not two instants, or they are no multiples of their smallest distance.
+    """
+    instants = np.array([at_s for at_s, _ in series])
+    gaps = np.diff(instants)
+    if not len(gaps):
+        raise SettingError("a series of levels needs more than one instant")
+    every_s = float(gaps.min())
+    if np.any(instants % every_s):
+        raise SettingError(
+            f"the instants of a series must be multiples of their smallest distance, {every_s:g} s"
+        )
+    return every_s
 
 
 def read_series(path: Any) -> Series:
