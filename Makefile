@@ -53,6 +53,8 @@ check: $(DEV)  ## format, lint, complexity, types, import direction
 bench: $(DEV)  ## speed and memory, as tables
 	$(BIN)/python -m benchmarks.engine_speed
 	$(BIN)/python -m benchmarks.replay_speed
+	$(BIN)/python -m benchmarks.forecast_speed
+	$(BIN)/python -m benchmarks.scenario_scores --speed
 
 lock:  ## write the lock files anew (needs uv)
 	uv pip compile pyproject.toml --extra build --extra executor --universal --python-version 3.11 --generate-hashes \

@@ -24,7 +24,7 @@ def _empirical(training: Training) -> EmpiricalLifetimes:
 
 
 def _hazard(training: Training) -> HazardLifetimes:
-    """Trained once on all of the past, or again every few days; what happened ten days earlier counts half."""
+    """Trained once, or again every few days; what happened ten days earlier counts half."""
     model = HazardLifetimes(
         seed=training.seed, retrain_every_s=training.retrain_every_s, half_life_s=10 * _DAY_S
     )

@@ -82,7 +82,7 @@ def choose(policy: str, spec: PolicySpec, given: Mapping[str, str], *, may_see_t
     if lives == AUTO:
         lives = TRUE if spec.is_clairvoyant or (spec.takes_estimates and may_see_truth) else spec.lives
     if arrivals == AUTO:
-        arrivals = TRUE if spec.is_clairvoyant else "learned"
+        arrivals = TRUE if spec.is_clairvoyant else spec.arrivals
     if TRUE in (lives, arrivals) and not may_see_truth:
         raise ClairvoyanceError(f"policy {policy} needs the truth: allow it with --clairvoyant")
     if spec.is_clairvoyant and ({lives, arrivals} - {TRUE, None}):

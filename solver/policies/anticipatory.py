@@ -235,6 +235,7 @@ SPEC = PolicySpec(
     may_send_back=True,
     has_own_lanes=True,
     lives="hazard",
+    arrivals="corrected",
     tick_s=300.0,
 )
 PERFECT_SPEC = replace(SPEC, is_clairvoyant=True)

@@ -77,6 +77,7 @@ class PolicySpec:
         uses_demand: it asks for arrivals (likewise).
         takes_estimates: it is defined by estimates given to it: true ones where the truth may be seen.
         lives: lifetime model it is given unless told otherwise.
+        arrivals: the same of demand.
         retrain_days: its models are fitted anew every so many days; 0: once, before the replay.
         tick_s: while jobs wait it also decides at every multiple of this, not only when something happens.
         may_send_back: it stops guests, so its schedules contain lost attempts.
@@ -90,6 +91,7 @@ class PolicySpec:
     uses_demand: bool = False
     takes_estimates: bool = False
     lives: str = "learned"
+    arrivals: str = "learned"
     retrain_days: float = 0.0
     tick_s: float | None = None
     may_send_back: bool = False
