@@ -2,6 +2,7 @@
 
 import ipaddress
 from enum import StrEnum
+from pathlib import Path
 from typing import Self
 
 from pydantic import AwareDatetime, Field, model_validator
@@ -34,6 +35,8 @@ class ServiceSettings(BaseSettings):
         lease_s: after how long a silent executor's node counts as lost.
         poll_wait_s: how long an executor's poll is held open.
         status_every_s: how often executors report.
+        models_dir: where the processes that decide keep trained forecasters, so that one that starts again
+            need not train; None: nowhere.
     """
 
     model_config = SettingsConfigDict(env_prefix="ANTECAST_", frozen=True, allow_inf_nan=False)
@@ -55,6 +58,7 @@ class ServiceSettings(BaseSettings):
     lease_s: float = Field(default=30.0, gt=0.0, le=3600.0)
     poll_wait_s: float = Field(default=25.0, ge=0.0, le=60.0)
     status_every_s: float = Field(default=5.0, gt=0.0, le=600.0)
+    models_dir: Path | None = None
 
     @model_validator(mode="after")
     def _is_safe(self) -> Self:

@@ -130,6 +130,11 @@ def build(choice: ForecastChoice, training: Training, truth: Workload | None = N
         demand = NoDemand()
     else:
         demand = DEMAND_MODELS[choice.arrivals](training)
+    return gathered(choice, lives, demand)
+
+
+def gathered(choice: ForecastChoice, lives: LifetimeForecaster, demand: DemandForecaster) -> Forecasters:
+    """Forecasters that are trained already, and those of them that were asked for and want to be told."""
     asked = [one for one, name in ((lives, choice.lives), (demand, choice.arrivals)) if name is not None]
     return Forecasters(lives, demand, tuple(one for one in asked if isinstance(one, Observer)))
 

@@ -5,6 +5,7 @@ children import this; it loads the models.
 """
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
@@ -14,6 +15,7 @@ from sqlalchemy import Engine, Row
 
 from app.errors import UnknownResource
 from app.services.facts import FactKind, job_of
+from app.services.kept_models import folder_of, kept_or_made, key_of
 from app.store import history, live
 from app.store.engine import reading
 from app.store.tables import EpochRow, JobRow, LiveState
@@ -267,7 +269,9 @@ def _train(
         seed=row.seed,
         starts=starts_before(frame, row.at_s),
     )
-    forecasters = build(choice, training)
+    folder = folder_of(os.environ)
+    key = "" if folder is None else key_of(choice, training, frame, ended)
+    forecasters = kept_or_made(folder, key, choice, training, lambda: build(choice, training))
     running = {
         str(job["job_id"]): job["own_from_s"] is not None
         for job in row.snapshot
