@@ -25,6 +25,16 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 _MODELS: Final = Path("var/models")
 
 
+KnownUntilOption = Annotated[
+    float | None,
+    typer.Option(
+        "--known-until", help="Instant (s) as of which lives are scored [default: all that is recorded]."
+    ),
+]
+LivesOption = Annotated[str, typer.Option("--lives", help="Lifetime model to train; empty for none.")]
+ArrivalsOption = Annotated[str, typer.Option("--arrivals", help="Demand model to train; empty for none.")]
+
+
 @commands.command(
     epilog="Example: antecast generate philly-like --seed 7 --days 14 --out var/workload; "
     "antecast train --jobs var/workload/jobs.csv --pools var/workload/pools.csv --as-of 1036800"
@@ -40,12 +50,8 @@ def train(
         str | None,
         typer.Option("--data", help="Name to keep the models under [default: folder and name of --jobs]."),
     ] = None,
-    lives: Annotated[
-        str, typer.Option("--lives", help="Lifetime model to train; empty for none.")
-    ] = "hazard",
-    arrivals: Annotated[
-        str, typer.Option("--arrivals", help="Demand model to train; empty for none.")
-    ] = "learned",
+    lives: LivesOption = "hazard",
+    arrivals: ArrivalsOption = "learned",
     trial_days: Annotated[
         float, typer.Option("--trial-days", min=2, max=90, help="Last days that old and new both forecast.")
     ] = 7.0,
@@ -105,12 +111,7 @@ def backtest(
     every: Annotated[
         float, typer.Option("--every", min=0.01, help="Days from one origin to the next.")
     ] = 1.0,
-    known_until: Annotated[
-        float | None,
-        typer.Option(
-            "--known-until", help="Instant (s) as of which lives are scored [default: all that is recorded]."
-        ),
-    ] = None,
+    known_until: KnownUntilOption = None,
     lives: Annotated[
         str, typer.Option("--lives", help="Lifetime models, comma-separated.")
     ] = "hazard,learned",

@@ -121,7 +121,7 @@ def without_impossible(
     """The table without the jobs of the window that do not fit their pool's quota in one of the worlds."""
     fits = pd.Series(data=True, index=frame.index)
     for one in quotas:
-        fits &= frame["num_gpus"] <= frame["pool"].map(one).fillna(0)
+        fits &= frame["num_gpus"] <= frame["pool"].map(one).astype("float64").fillna(0.0)
     is_out = (frame["submit_s"] >= from_s) & ~fits
     counts = frame.loc[is_out, "pool"].value_counts(sort=False)
     by_name = [{"pool": str(pool), "jobs": int(counts[pool])} for pool in sorted(counts.index)]

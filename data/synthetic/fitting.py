@@ -68,7 +68,7 @@ def _check(frame: pd.DataFrame, quotas: Mapping[str, int]) -> None:
     unknown = sorted(set(frame["pool"]) - set(quotas))
     if unknown:
         raise ValueError(f"no quota for pool {', '.join(unknown)}")
-    wide = frame[frame["num_gpus"] > frame["pool"].map(quotas)]
+    wide = frame[frame["num_gpus"] > frame["pool"].map(quotas).astype("float64")]
     if len(wide):
         raise ValueError(f"job {wide['job_id'].iloc[0]} is wider than its pool's quota")
 

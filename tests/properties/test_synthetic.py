@@ -24,7 +24,7 @@ def check(workload: SyntheticWorkload, days: float) -> None:
     assert frame["submit_s"].between(0, days * 86_400, inclusive="left").all()
     assert (frame["duration_s"] >= 1).all()
     assert (frame["num_gpus"] >= 1).all()
-    assert (frame["num_gpus"] <= frame["pool"].map(workload.quotas)).all()
+    assert (frame["num_gpus"] <= frame["pool"].map(workload.quotas).astype("float64")).all()
     assert frame["requeue_u"].between(0, 1, inclusive="left").all()
     assert not frame.isna().any().any()
     assert set(frame["pool"]) <= set(workload.quotas)
