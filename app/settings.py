@@ -50,7 +50,7 @@ class ServiceSettings(BaseSettings):
     max_upload_mib: int = Field(default=256, ge=1, le=256)
     clock_speed: float = Field(default=1.0, gt=0.0, le=100_000.0)
     clock_origin: AwareDatetime | None = None
-    decide_limit_s: float = Field(default=10.0, gt=0.0, le=600.0)
+    decide_limit_s: float = Field(default=30.0, gt=0.0, le=600.0)
     plan_limit_s: float = Field(default=60.0, gt=0.0, le=3600.0)
     import_limit_s: float = Field(default=600.0, gt=0.0, le=3600.0)
     worker_slots: int = Field(default=2, ge=1, le=64)
