@@ -11,7 +11,8 @@ b are means of what is still alive when the cell begins, given its age; the spre
 normal one over the sum, because what matters is the quantile of the sum and not the sum of quantiles. (Own
 jobs that live longer keep out others of their pool, so their spread is none of the need's.) What is missing
 is max(0, need - capacity). All GPUs serve all arrivals of a cell, so the jobs slowed are taken to be
-arrivals x missing / capacity.
+arrivals x missing / capacity, scenario by scenario: GPUs are missing when a burst arrives, so the mean of
+the product is far more than the product of the means.
 """
 
 import math
@@ -66,7 +67,8 @@ class Trial(NamedTuple):
         pool: rank of its pool.
         guest, backlog: (cells,) of its pool with it.
         need: (scenarios, cells) with it.
-        variance, missing: (cells,) with it.
+        variance: (cells,) with it.
+        missing: (scenarios, cells) with it.
         cohort, cohort_sd: its cohort, and (cells,) the sum of standard deviations there with it.
     """
 
@@ -102,14 +104,13 @@ class LookAhead:
         for pool in range(self._quota.size):
             self._need += self._pool_need(pool, self._guest[pool], self._backlog[pool])
         self._missing = self._shortfall(self._need, self._variance)
-        hit = ahead.arrivals.sum(axis=1).mean(axis=0) / capacity_gpus
-        self._hit = np.broadcast_to(hit, self._missing.shape)
+        self._hit = ahead.arrivals.sum(axis=1) / capacity_gpus
         self._held: FloatArray | None = None
 
     @property
     def missing(self) -> FloatArray:
         """(cells,) GPUs expected to be missing in each cell, with the guests added so far."""
-        return self._missing
+        return np.asarray(self._missing.mean(axis=0))
 
     def try_guest(self, pool: int, width: int, fresh: FloatArray, cohort: int) -> Trial:
         """Add a guest that must run to its end, tentatively.
@@ -128,7 +129,7 @@ class LookAhead:
         need = self._need + (self._pool_need(pool, guest, backlog) - before)
         variance = self._variance + spread * (spread + 2.0 * self._ahead.kinship * kin)
         missing = self._shortfall(need, variance)
-        charge = float(np.maximum(missing - self._missing, 0.0) @ self._hit)
+        charge = float((np.maximum(missing - self._missing, 0.0) * self._hit).mean(axis=0).sum())
         return Trial(charge, pool, guest, backlog, need, variance, missing, cohort, kin + spread)
 
     def add(self, trial: Trial) -> None:
@@ -172,8 +173,8 @@ class LookAhead:
         return np.asarray(own + guest + np.minimum(backlog, room) + arriving)
 
     def _shortfall(self, need: FloatArray, variance: FloatArray) -> FloatArray:
-        """(cells,) expected GPUs missing: E max(0, X) of a normal X is sd x phi(z) + mean x Phi(z)."""
+        """(scenarios, cells) expected GPUs missing: E max(0, X), X normal, is sd x phi(z) + mean x Phi(z)."""
         spread = np.sqrt(variance + _ROUNDING_SD_GPUS**2)
         z = (need - self._capacity_gpus) / spread
         density = np.exp(-0.5 * z * z) * _DENSITY_AT_0
-        return np.asarray((spread * (density + z * ndtr(z))).mean(axis=0))
+        return np.asarray(spread * (density + z * ndtr(z)))

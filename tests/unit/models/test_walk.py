@@ -195,6 +195,7 @@ def test_alike_things_become_columns_and_come_back():
     found = and_back(value)
     arrays, made = found.pop("arrays"), value.pop("arrays")
     assert found == value
+    del found["frozen"], value["frozen"]  # equal sets may be written in another order
     assert repr(found) == repr(value)
     for one, other in zip(arrays, made, strict=True):
         np.testing.assert_array_equal(one, other)

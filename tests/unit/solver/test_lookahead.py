@@ -111,8 +111,31 @@ def test_cells_are_apart():
         quota_gpus=np.array([4.0, 4.0]),
     )
     trial = LookAhead(ahead, 8).try_guest(0, 2, np.array([1.0, 1.0]), 0)
-    assert trial.missing[0] > 0.99
-    assert trial.missing[1] < 0.01
+    assert trial.missing[0, 0] > 0.99
+    assert trial.missing[0, 1] < 0.01
+
+
+def test_a_burst_is_charged_with_the_jobs_that_come_when_gpus_are_missing():
+    """In one scenario of two 100 jobs come and want everything, in the other nothing happens."""
+
+    def charge(arrivals):
+        ahead = Ahead(
+            own=np.array([[4.0], [0.0]]),
+            guest=np.zeros((2, 1)),
+            requeueable=np.zeros((2, 1)),
+            backlog=np.array([[2.0], [0.0]]),
+            variance=np.zeros(1),
+            cohort_sd={},
+            kinship=0.5,
+            peaks=np.array([[[0.0], [4.0]], [[0.0], [0.0]]]),
+            arrivals=np.array(arrivals)[:, None, None] * np.array([[[0.0], [1.0]]]),
+            quota_gpus=np.array([4.0, 4.0]),
+        )
+        return LookAhead(ahead, 8).try_guest(0, 2, np.ones(1), 0).charge
+
+    together, apart = charge([100.0, 0.0]), charge([0.0, 100.0])
+    assert together > 10.0
+    assert apart < 0.01 * together, "those who come when nothing is missing are not slowed"
 
 
 def test_siblings_of_guests_that_run_are_charged_more_than_strangers():
