@@ -38,6 +38,7 @@ demo: $(RUNTIME)  ## the whole loop on simulated GPUs, about a minute: a report,
 demo-replay: $(RUNTIME)  ## a generated cluster replayed under five policies: table, pictures, one sentence
 	$(BIN)/antecast demo-replay --out var/demo-replay
 
+test: export OPENBLAS_NUM_THREADS = 1
 test: $(DEV)  ## all tests that need nothing but this checkout
 	$(BIN)/python -m pytest executor/tests
 	$(BIN)/python -m pytest -m "not bench_data" -n 2 --dist worksteal --ignore tests/e2e

@@ -12,7 +12,7 @@ DAY_S = 86_400
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory):
     folder = tmp_path_factory.mktemp("forecasts")
-    write_csv(philly_like(5, days=6, num_pools=3), folder)
+    write_csv(philly_like(5, days=5, num_pools=3), folder)
     return folder
 
 

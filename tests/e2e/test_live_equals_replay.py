@@ -144,7 +144,7 @@ class TestPhilly:
             schedule, remote = live(client, workload, "anticipatory")
         assert remote.decisions > 1_000
         assert schedule.stretches == offline.schedule.stretches
-        frame.to_csv(tmp_path / "jobs.csv", index=False)
+        frame.drop(columns="start_s").to_csv(tmp_path / "jobs.csv", index=False)
         write_schedule(tmp_path / "schedule.csv", schedule.stretches)
         command = [sys.executable, str(BENCH_ROOT / "referee" / "referee.py")]
         command += ["--jobs", str(tmp_path / "jobs.csv"), "--pools", str(PHILLY / "pools_load080.csv")]
