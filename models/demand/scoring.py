@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from domain.jobs import Job
 from models.calibration.adaptive import tie_coverage
 from models.calibration.monitor import ForecastMonitor, StreamKey
+from models.calibration.reliability import quantile_reliability
 from models.demand.calibrated import LEVELS
 from models.demand.changes import DAY_S, daily_gpu_hours, largest_change
-from models.demand.features import ENDED, HOUR_S, STARTED, history_facts
+from models.demand.features import ENDED, HOUR_S, STARTED, SUBMITTED, history_facts
 from models.demand.levels import LevelDemand
 from models.demand.pools import PoolDemand
 from models.scores import NINE_LEVELS, pinball_loss, quantile_coverage
@@ -32,6 +33,7 @@ Bools = NDArray[np.bool_]
 BASELINES: Final = ("seasonal_naive", "last_hour_mean", "sliding_max")
 AFTER_CHANGE_S: Final = 7 * DAY_S
 _MEAN_OF: Final = 4
+_TABLE_LEVELS: Final = (0.5, 0.9, 0.95)
 _LEAST_EVERY_S: Final = 300.0
 
 
@@ -107,6 +109,7 @@ def score_demand(
     *,
     from_s: float,
     until_s: float,
+    starts: Mapping[str, float] | None = None,
     score_from_s: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[float, dict[str, Any]]:
@@ -114,10 +117,12 @@ def score_demand(
 
     Args:
         demand: fitted on what was known at `from_s`; it learns on as it is told.
-        lived: every job submitted before `until_s`, with its duration, in any order; each is told as if it
-            had started on arrival. Those from before `from_s` serve the baselines and the change points.
+        lived: every job submitted before `until_s`, with its duration, in any order. Those from before
+            `from_s` serve the baselines and the change points.
         from_s: instant as of which it is fitted; it is told what happens from there on.
         until_s: no window scored ends later.
+        starts: by id, when jobs began to run, where it was not on arrival: their ends are told when they
+            happened. What is scored is what would be held had each started on arrival, whatever became of it.
         score_from_s: first instant scored; None: `from_s`.
         progress: told now and then how many seconds of how many have passed.
 
@@ -131,7 +136,7 @@ def score_demand(
     truth = _truths(demand, lived)
     cells = {window_s: _Cells() for window_s in demand.windows_s}
     first_s = from_s if score_from_s is None else score_from_s
-    for now_s in _told(demand, lived, from_s, until_s):
+    for now_s in _told(demand, _facts(lived, starts or {}, from_s), from_s, until_s):
         if progress is not None and now_s % DAY_S == 0.0:
             progress(int(now_s - from_s), int(until_s - from_s))
         if now_s < first_s:
@@ -141,7 +146,11 @@ def score_demand(
                 _ask(demand, truth, own, window_s, now_s)
     changed = np.array([_changed_s(one, first_s, until_s) for one in truth])
     return {
-        window_s: {**_scores(own, changed), "monitor": _watched(own, demand.pools, window_s)}
+        window_s: {
+            **_scores(own, changed),
+            "levels": _reliability(own, demand.pools),
+            "monitor": _watched(own, demand.pools, window_s),
+        }
         for window_s, own in cells.items()
         if own.instants_s
     }
@@ -211,11 +220,23 @@ def _truths(demand: PoolDemand, lived: Sequence[tuple[Job, float]]) -> list[_Poo
     return truth
 
 
+def _facts(
+    lived: Sequence[tuple[Job, float]], starts: Mapping[str, float], from_s: float
+) -> list[tuple[float, int, Job, float]]:
+    """What happens from an instant on, in the order of time; starts and ends as late as they were."""
+    late_s = {job.job_id: max(0.0, starts.get(job.job_id, job.submit_s) - job.submit_s) for job, _ in lived}
+    facts = [
+        (at_s + (0.0 if kind == SUBMITTED else late_s[job.job_id]), kind, job, duration_s)
+        for at_s, kind, job, duration_s in history_facts(lived, (), math.inf)
+    ]
+    facts.sort(key=lambda fact: (fact[0], fact[1], fact[2].job_id))
+    return [fact for fact in facts if fact[0] >= from_s]
+
+
 def _told(
-    demand: PoolDemand, lived: Sequence[tuple[Job, float]], from_s: float, until_s: float
+    demand: PoolDemand, facts: Sequence[tuple[float, int, Job, float]], from_s: float, until_s: float
 ) -> Iterator[float]:
     """Tell what happens up to each instant of the raster, then yield it."""
-    facts = [fact for fact in history_facts(lived, (), math.inf) if fact[0] >= from_s]
     place, first = 0, math.ceil(from_s / _LEAST_EVERY_S)
     for tick in range(first, math.floor(until_s / _LEAST_EVERY_S) + 1):
         now_s = tick * _LEAST_EVERY_S
@@ -303,6 +324,15 @@ def _scores(own: _Cells, changed_s: Floats) -> dict[str, Any]:
         **_target_scores(own, 0, changed_s),
         "held": _target_scores(own, 1, changed_s),
     }
+
+
+def _reliability(own: _Cells, pools: Sequence[str]) -> list[dict[str, object]]:
+    """Said and seen shares of GPUs requested, at a few levels, for all pools and for each."""
+    said, came = np.array([one[0] for one in own.said]), np.array([one[0] for one in own.came])
+    places = [LEVELS.index(level) for level in _TABLE_LEVELS]
+    quantiles = said[..., places].reshape(-1, len(places))
+    rows = quantile_reliability(came.ravel(), quantiles, _TABLE_LEVELS, list(pools) * len(came))
+    return [row.to_dict() for row in rows]
 
 
 def _watched(own: _Cells, pools: Sequence[str], window_s: float) -> list[dict[str, object]]:

@@ -8,7 +8,6 @@ import pandas as pd
 
 from data.rules import Rule
 from domain.errors import Fault, InputError, SettingError
-from domain.jobs import Job
 from models.backtest import Progress, Record, known_at
 from models.demand.levels import LevelDemand
 from models.demand.pools import PoolDemand
@@ -32,24 +31,31 @@ def evaluate_demand(
 ) -> dict[str, Any]:
     """Fit on what was known at one instant, tell the rest as it happens, score the windows from another on.
 
-    Every job is told as if it had started on arrival: demand is what pools ask for, and not what they got.
+    Starts and ends are told when they happened; what is scored is what would be held had each job started on
+    arrival: demand is what pools ask for, and not what they got.
 
     Returns:
         by window in whole seconds, as text: see `models.demand.scoring.score_demand`. Windows longer than the
         span scored are left out.
     """
-    lived = [
-        (job, float(lived_s))
-        for job, lived_s, has_ended in zip(record.jobs, record.lived_s, record.has_ended, strict=True)
-        if has_ended and job.pool in quotas
-    ]
+    own = [place for place, job in enumerate(record.jobs) if job.pool in quotas]
+    until_cut_s = record.cut_s - record.submit_s()  # of a job that goes on, no more is known
+    lives_s = np.where(record.has_ended, record.lived_s, until_cut_s)
+    lived = [(record.jobs[k], float(lives_s[k])) for k in own]
+    starts = {record.jobs[k].job_id: float(record.start_s[k]) for k in own}
+    past, unended = known_at(record, train_until_s)
     demand = PoolDemand(dict(quotas), seed=seed, retrain_every_s=retrain_every_s, windows_s=_WINDOWS_S)
-    demand.fit(*_as_if_started(record, quotas, train_until_s), train_until_s)
+    demand.fit(
+        [one for one in past if one[0].pool in quotas],
+        [one for one in unended if one[0].pool in quotas],
+        train_until_s,
+    )
     scores = score_demand(
         demand,
         lived,
         from_s=train_until_s,
         until_s=max(job.submit_s for job in record.jobs),
+        starts=starts,
         score_from_s=eval_from_s,
         progress=progress,
     )
@@ -120,12 +126,3 @@ def read_series(path: Any) -> Series:
 def _by_instant(frame: pd.DataFrame) -> tuple[list[float], list[pd.DataFrame]]:
     groups = [own for _, own in frame.groupby("time_s", sort=True)]
     return [float(own["time_s"].iloc[0]) for own in groups], groups
-
-
-def _as_if_started(
-    record: Record, quotas: Mapping[str, int], at_s: float
-) -> tuple[list[tuple[Job, float]], list[tuple[Job, float]]]:
-    """What had ended by an instant and what had not, had each job started on arrival."""
-    past, unended = known_at(record, at_s)
-    still = [(job, at_s - job.submit_s) for job, _ in unended]
-    return [one for one in past if one[0].pool in quotas], [one for one in still if one[0].pool in quotas]

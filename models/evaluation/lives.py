@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.forecasts import LIFE_EDGES_S, LifetimeForecaster
+from domain.forecasts import LifetimeForecaster
 from models.backtest import (
     Forecasts,
     Progress,
@@ -20,7 +20,10 @@ from models.backtest import (
 )
 from models.calibration.life_monitor import LifeMonitor
 from models.calibration.monitor import ForecastMonitor
+from models.calibration.pits import pit_reliability
+from models.calibration.reliability import brier_score
 from models.lifetime.baselines import LastTwo, PoolWidthMedian
+from models.lifetime.bulk import survival_at
 from models.lifetime.empirical import EmpiricalLifetimes
 from models.scores import NINE_LEVELS, concordance, covered, pinball_loss
 
@@ -37,7 +40,6 @@ LEAST_GROUP_JOBS: Final = 200
 """Jobs from which on the coverage within a pool or a group of users is held against its bounds."""
 
 _TAIL_H: Final = (1.0, 4.0, 12.0, 48.0)
-_EDGES_S: Final = np.array(LIFE_EDGES_S)
 _LOW, _MEDIAN, _HIGH = 0, 4, 8
 
 
@@ -138,34 +140,46 @@ def groups(record: Record, made: Forecasts) -> dict[str, Any]:
     return found
 
 
-def levels(record: Record, made: Forecasts) -> list[dict[str, float]]:
-    """For each level, the share of lives that had ended by its quantile; of those that go on, none has."""
+def levels(record: Record, made: Forecasts) -> list[dict[str, object]]:
+    """For each level, of all jobs and each pool: the share of lives that ended by then, and how sure that is.
+
+    A life that goes on counts for what it says (`models.calibration.pits`).
+    """
     lived_s, has_ended = lived_of(record, made)
-    seen = ((lived_s[:, None] <= made.quantiles_s) & has_ended[:, None]).mean(axis=0)
-    return [{"said": level, "seen": share} for level, share in zip(NINE_LEVELS, seen.tolist(), strict=True)]
+    places = 1.0 - survival_at(made.survival, lived_s)
+    pools = np.array([record.jobs[k].pool for k in made.places], dtype=str)
+    groups_of = [("all", np.ones(len(pools), bool)), *((pool, pools == pool) for pool in np.unique(pools))]
+    return [
+        row.to_dict()
+        for group, member in groups_of
+        for row in pit_reliability(places[member], has_ended[member], NINE_LEVELS, group=str(group))
+    ]
 
 
-def tails(record: Record, made: Forecasts) -> list[dict[str, float]]:
+def tails(record: Record, made: Forecasts) -> list[dict[str, Any]]:
     """Said and seen shares of lives beyond some hours, at submit and given the hours before.
 
     Over the jobs that started at least so long before the cut, of which it is known.
     """
     lived_s, _ = lived_of(record, made)
     known_for_s = record.cut_s - record.start_s[made.places]
-    rows: list[dict[str, float]] = []
+    rows: list[dict[str, Any]] = []
     given_h = 0.0
     for hours in _TAIL_H:
         at_s, given_s = 3600.0 * hours, 3600.0 * given_h
         is_there = (known_for_s >= at_s) & (lived_s > given_s)
         if is_there.any():
-            alive = np.maximum(_beyond(made.survival, given_s), 1e-12)
+            alive = np.maximum(_beyond(made.survival[is_there], given_s), 1e-12)
+            said = np.minimum(_beyond(made.survival[is_there], at_s) / alive, 1.0)
+            is_longer = (lived_s > at_s)[is_there]
             rows.append(
                 {
                     "beyond_h": hours,
                     "given_h": given_h,
                     "num_jobs": float(is_there.sum()),
-                    "said": float((_beyond(made.survival, at_s) / alive)[is_there].mean()),
-                    "seen": float((lived_s > at_s)[is_there].mean()),
+                    "said": float(said.mean()),
+                    "seen": float(is_longer.mean()),
+                    "brier": brier_score(said, is_longer).to_dict(),
                 }
             )
         given_h = hours
@@ -178,13 +192,8 @@ def _from(record: Record, made: Forecasts, eval_from_s: float) -> Forecasts:
 
 
 def _beyond(survival: Floats, at_s: float) -> Floats:
-    """P(life > at_s), ln S linear in ln t between the edges."""
-    if at_s <= 0:
-        return np.ones(len(survival))
-    k = int(np.searchsorted(_EDGES_S, at_s))
-    share = np.log(at_s / _EDGES_S[k - 1]) / np.log(_EDGES_S[k] / _EDGES_S[k - 1])
-    ends = np.log(np.maximum(survival[:, k - 1 : k + 1], 1e-12))
-    return np.asarray(np.exp(ends[:, 0] * (1.0 - share) + ends[:, 1] * share))
+    """P(life > at_s) of each job."""
+    return survival_at(survival, np.full(len(survival), at_s))
 
 
 def _user_deciles(users: Sequence[str | None]) -> list[str]:

@@ -1,6 +1,7 @@
 """What a forecast of lives has to beat: points that anybody can say without a model."""
 
 import math
+from abc import ABC, abstractmethod
 from bisect import insort
 from collections import deque
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ _NOTHING_KNOWN_S: Final = 3600.0
 Key = tuple[str | int | None, ...]
 
 
-class PointLifetimes(Observer):
+class PointLifetimes(Observer, ABC):
     """Says one time at every level. Learns from each job that ends, and from nothing else."""
 
     is_clairvoyant: Final = False
@@ -25,13 +26,13 @@ class PointLifetimes(Observer):
         """Learn from a job that has just ended."""
         self.observe(job, duration_s)
 
+    @abstractmethod
     def observe(self, job: Job, duration_s: float) -> None:
         """Learn from a job that had ended."""
-        raise NotImplementedError
 
+    @abstractmethod
     def point_s(self, job: Job) -> float:
         """The one time, seconds."""
-        raise NotImplementedError
 
     def quantile_s(self, job: Job, level: float) -> float:  # noqa: ARG002 - a point
         """`point_s`, whatever the level."""

@@ -55,6 +55,12 @@ def referee(load: str, stretches, tmp_path, requeueable: float = 0.0) -> dict:
     return verdict
 
 
+def aim(is_reached: bool, missed: str) -> None:
+    """A figure that is aimed at: while it is missed the summary says so; docs/benchmarks.md says why."""
+    if not is_reached:
+        pytest.xfail(missed)
+
+
 def parsed(text: str) -> dict[str, str]:
     return dict(part.split("=") for part in text.split(",") if part)
 
@@ -99,7 +105,7 @@ def test_sia_with_learned_arrivals_and_true_lives_is_about_as_published(workload
     assert verdict["slowed_pct"] <= 0.01
 
 
-def test_anticipatory_is_fast_and_slows_few_but_for_one_burst(workloads, tmp_path):
+def test_anticipatory_is_fast_and_keeps_its_promise(workloads, tmp_path):
     """Where nobody may be sent back: on day 29 one pool submits 331 jobs at once while its GPUs are lent.
 
     No forecast says so before; they are 35 minutes late. docs/benchmarks.md has what was tried against it.
@@ -120,6 +126,7 @@ def test_anticipatory_is_fast_and_slows_few_but_for_one_burst(workloads, tmp_pat
     bursts = Counter((job.pool, job.submit_s // 3600.0) for job in late)
     evaluated = sum(job.submit_s >= EVAL_FROM_S for job in workload.jobs)
     assert (len(late) - max(bursts.values(), default=0)) / evaluated <= 0.003
+    aim(verdict["slowed_pct"] <= 0.3, f"slowed {verdict['slowed_pct']:.2f} %, aimed at 0.3: one burst")
 
 
 def test_anticipatory_with_requeueable_guests_slows_nobody_and_requeues_less(workloads, tmp_path):
@@ -127,8 +134,9 @@ def test_anticipatory_with_requeueable_guests_slows_nobody_and_requeues_less(wor
     verdict = referee("080", done.schedule.stretches, tmp_path, requeueable=1.0)
     assert verdict["slowed"] == 0
     assert verdict["mean_jct_ratio"] >= 12.90
-    assert verdict["speedup_geomean"] >= 12.95  # aimed at: 13.07, see docs/benchmarks.md
+    assert verdict["speedup_geomean"] >= 12.95
     assert verdict["requeues"] < 1_000
+    aim(verdict["speedup_geomean"] >= 13.07, f"geometric mean {verdict['speedup_geomean']}, aimed at 13.07")
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6])
