@@ -9,6 +9,7 @@ import argparse
 import csv
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +18,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
+from app.services.kept_models import kept_or_made, key_of
 from data.history import from_frame, to_jobs
 from data.synthetic import philly_like
 from domain.forecasts import LIFE_EDGES_S
+from models import Training
 from models.backtest import Kind, facts, learn, record_of
 from models.lifetime.bulk import alive_shares
 from models.lifetime.hazard import HazardLifetimes
+from simulator.forecasting import ForecastChoice, build
+from simulator.workload import before
 
 DAY_S = 86_400.0
 AHEAD_S = np.array([60.0 * 2**k for k in range(12)])
@@ -88,6 +93,25 @@ def stream() -> list[dict[str, object]]:
     ]
 
 
+def kept() -> list[dict[str, object]]:
+    """Forecasters of a desk, trained and kept, and then read back as a process that starts again does."""
+    frame = from_frame(philly_like(3, days=14, num_pools=8).frame, source="generated").frame
+    past, censored = before(frame, 13 * DAY_S)
+    quotas = {str(pool): 64 for pool in sorted(frame["pool"].unique())}
+    training = Training(quotas, past, censored, 13 * DAY_S)
+    choice = ForecastChoice("hazard", "corrected", 0.0)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for what in ("train lives and demand, keep them", "read them back"):
+            begun = time.process_time()
+            key = key_of(choice, training, frame, [])
+            kept_or_made(Path(folder), key, choice, training, lambda: build(choice, training))
+            spent_ms = 1e3 * (time.process_time() - begun)
+            row = (what, f"{len(past)} jobs", spent_ms, spent_ms, None)
+            rows.append(dict(zip(COLUMNS, row, strict=True)))
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -95,7 +119,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=5000)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    rows = [bulk(options.jobs), *stream()]
+    rows = [bulk(options.jobs), *stream(), *kept()]
     print("| what | size | best ms | median ms | limit ms |")
     print("|---|---|---:|---:|---:|")
     for row in rows:
