@@ -39,7 +39,8 @@ def tie_coverage(low: Floats, high: Floats, level: Floats) -> Floats:
     A stretch of no length is covered where it lies at or below the level.
     """
     length = high - low
-    part = (level - low) / np.where(length > 0.0, length, 1.0)
+    with np.errstate(over="ignore"):  # a stretch too short to divide by: infinitely far to one side of it
+        part = (level - low) / np.where(length > 0.0, length, 1.0)
     part = np.where(length > 0.0, part, np.where(low <= level, 1.0, 0.0))
     return np.minimum(np.maximum(part, 0.0), 1.0)
 

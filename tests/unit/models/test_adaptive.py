@@ -135,3 +135,10 @@ def test_split_conformal_reads_higher_where_the_held_out_part_was_missed():
 def test_settings_that_make_no_sense_are_refused(levels, step):
     with pytest.raises(ValueError, match="levels must ascend"):
         AdaptiveLevels(levels, 1, step)
+
+
+def test_a_stretch_too_short_to_divide_by_is_covered_like_a_point():
+    tiny = np.array([2.2250738585e-313])
+    assert tie_coverage(np.zeros(1), tiny, np.array([0.5]))[0] == 1.0
+    assert tie_coverage(np.zeros(1), tiny, np.zeros(1))[0] == 0.0
+    assert tie_coverage(np.ones(1) - 1e-16, np.ones(1), np.array([0.5]))[0] == 0.0
