@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from app import client_cli, evaluate_cli, learn_cli, service_cli
+from app import client_cli, episodes_cli, evaluate_cli, learn_cli, service_cli, why_cli
 from app.demo import cli as demo_cli
 from domain.errors import AntecastError, InputError, PlanError, StalledError
 
@@ -38,6 +38,8 @@ cli.add_typer(client_cli.commands)
 cli.add_typer(demo_cli.commands)
 cli.add_typer(learn_cli.commands)
 cli.add_typer(evaluate_cli.commands)
+cli.add_typer(why_cli.commands)
+cli.add_typer(episodes_cli.commands)
 
 # Everything else is imported where it is used: numpy, pandas and the models are slow to load.
 
@@ -45,6 +47,12 @@ JobsOption = Annotated[
     Path, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
 ]
 PoolsOption = Annotated[Path, typer.Option("--pools", help="CSV of pools (pool, quota_gpus).")]
+NodesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--nodes", help="CSV of nodes (node, num_gpus): gangs are put on GPUs, on the fewest nodes."
+    ),
+]
 HistoryOption = Annotated[
     Path | None,
     typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
@@ -75,6 +83,14 @@ LenientOption = Annotated[
 ]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder to write into.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+ReferenceOption = Annotated[
+    str,
+    typer.Option(
+        "--reference",
+        help="Measure against this world without sharing, too: fcfs, backfill or priority "
+        "(docs/references.md).",
+    ),
+]
 PictureOption = Annotated[str, typer.Option("--picture", help="Format of the pictures: png or svg.")]
 
 
@@ -87,6 +103,7 @@ def replay(
     pools: PoolsOption,
     policy: Annotated[str, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")],
     out: OutOption,
+    nodes: NodesOption = None,
     history: HistoryOption = None,
     file_format: FormatOption = "csv",
     train_until: TrainUntilOption = 0.0,
@@ -96,18 +113,31 @@ def replay(
     clairvoyant: TruthOption = False,
     lenient: LenientOption = False,
     as_json: JsonOption = False,
+    reference: ReferenceOption = "fcfs",
+    check_plans: Annotated[
+        bool,
+        typer.Option(
+            "--check-plans", help="Let the independent checker look at every plan (docs/plan-checks.md)."
+        ),
+    ] = False,
 ) -> None:
     """Replay a history under one policy; write schedule.csv and report.json."""
     from app.console import bars, print_json, tell_inputs, tell_replay  # noqa: PLC0415
     from app.services.compare import Choice, parse_pairs, run_one, write_replay  # noqa: PLC0415
     from app.services.ingest import Source, load  # noqa: PLC0415
 
-    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient))
+    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes))
     tell_inputs(inputs, as_json=as_json)
     choice = Choice(policy, parse_pairs(settings or []), policy)
     with bars(is_silent=as_json) as bar_for:
         done, report = run_one(
-            inputs.workload, choice, may_see_truth=clairvoyant, seed=seed, progress=bar_for(policy)
+            inputs.workload,
+            choice,
+            may_see_truth=clairvoyant,
+            seed=seed,
+            progress=bar_for(policy),
+            reference=reference,
+            checks_plans=check_plans,
         )
     report = {**report, "seed": seed, "inputs": inputs.hashes}
     write_replay(out, done, report)
@@ -131,6 +161,7 @@ def compare(
         typer.Option("--policies", help="Policies, comma-separated; settings as name:key=value:key=value."),
     ],
     out: OutOption,
+    nodes: NodesOption = None,
     history: HistoryOption = None,
     file_format: FormatOption = "csv",
     train_until: TrainUntilOption = 0.0,
@@ -140,6 +171,7 @@ def compare(
     lenient: LenientOption = False,
     as_json: JsonOption = False,
     picture: PictureOption = "png",
+    reference: ReferenceOption = "fcfs",
 ) -> None:
     """Replay a history under several policies: one table, a CSV, two pictures."""
     from app.console import tell_inputs  # noqa: PLC0415
@@ -147,11 +179,18 @@ def compare(
 
     choices = _choices(policies)
     _require_picture(picture)
-    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient))
+    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes))
     tell_inputs(inputs, as_json=as_json)
     title = f"{jobs.name} on {pools.name}"
     rows = _run_and_write(
-        inputs, choices, out, title, seed=seed, may_see_truth=clairvoyant, is_silent=as_json
+        inputs,
+        choices,
+        out,
+        title,
+        seed=seed,
+        may_see_truth=clairvoyant,
+        is_silent=as_json,
+        reference=reference,
     )
     _finish_comparison(rows, out, title, picture, as_json=as_json)
 
@@ -276,12 +315,20 @@ def _run_and_write(
     seed: int,
     may_see_truth: bool,
     is_silent: bool,
+    reference: str = "fcfs",
 ) -> "list[Row]":
     from app.console import bars  # noqa: PLC0415
     from app.services.compare import run_all, write_rows  # noqa: PLC0415
 
     with bars(is_silent=is_silent) as bar_for:
-        rows = run_all(inputs.workload, choices, may_see_truth=may_see_truth, seed=seed, progress_for=bar_for)
+        rows = run_all(
+            inputs.workload,
+            choices,
+            may_see_truth=may_see_truth,
+            seed=seed,
+            progress_for=bar_for,
+            reference=reference,
+        )
     write_rows(out, rows, {"seed": seed, "inputs": inputs.hashes, "title": title})
     return rows
 
@@ -290,7 +337,7 @@ def _finish_comparison(rows: "Sequence[Row]", out: Path, title: str, picture: st
     from app.console import print_json, result_console  # noqa: PLC0415
     from app.pictures import draw_speed_against_slowed, draw_speedups  # noqa: PLC0415
     from app.services.compare import flat  # noqa: PLC0415
-    from app.tables import comparison, verdict  # noqa: PLC0415
+    from app.tables import against_reference, comparison, verdict  # noqa: PLC0415
 
     drawn = [out / f"speed-against-slowed.{picture}", out / f"speedups.{picture}"]
     draw_speed_against_slowed(rows, drawn[0], title)
@@ -300,6 +347,9 @@ def _finish_comparison(rows: "Sequence[Row]", out: Path, title: str, picture: st
     else:
         console = result_console()
         console.print(comparison(rows, title))
+        other = against_reference(rows)
+        if other is not None:
+            console.print(other)
         console.print(verdict(rows), markup=False, highlight=False)
         written = [out / "compare.csv", *drawn]
         console.print(

@@ -52,13 +52,33 @@ def tell_replay(report: Mapping[str, Any], out: Path) -> None:
     )
     harm = (
         f"slowed {measures['slowed_jobs']} of {report['jobs_evaluated']} jobs "
-        f"({measures['slowed_pct']:.3f} %, at most {measures['slowed_pct_high']:.3f} % at 95 % confidence), "
+        f"({measures['slowed_pct']:.3f} %, at most {measures['slowed_pct_high']:.3f} % at 95 % confidence, "
+        f"or {measures['slowed_pct_days_high']:.3f} % over days), "
         f"the worst by {measures['slowed_max_min']:.0f} min; {report['requeues']} requeues"
     )
     broken = [f"rule broken: {fault}" for fault in report["faults"]]
-    lines = [gain, harm, *broken, f"Written: {out / 'schedule.csv'}, {out / 'report.json'}"]
+    lines = [
+        gain,
+        harm,
+        *_against_other(report),
+        *broken,
+        f"Written: {out / 'schedule.csv'}, {out / 'report.json'}",
+    ]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _against_other(report: Mapping[str, Any]) -> list[str]:
+    """Where another reference was asked for: what was gained and who was slowed against it."""
+    if "reference" not in report:
+        return []
+    measures = report["against_reference"]
+    said = (
+        f"against {report['reference']}: {measures['speedup_ratio_of_means']:.2f} times less "
+        f"(geometric mean {measures['speedup_geomean']:.2f}), slowed {measures['slowed_jobs']} "
+        f"({measures['slowed_pct']:.3f} %), the worst by {measures['slowed_max_min']:.0f} min"
+    )
+    return [said]
 
 
 def print_json(document: Any) -> None:

@@ -1,6 +1,7 @@
-"""Two pictures of a comparison: speed against jobs slowed, and the distribution of speed-ups."""
+"""Pictures: speed against jobs slowed, as points and as frontiers, and the distribution of speed-ups."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,19 +22,7 @@ _OVERLAP_PX: Final = 16.0
 def draw_speed_against_slowed(rows: Sequence[Row], path: Path, title: str) -> None:
     """How fast against how many were slowed: up is faster, left is kinder. The format follows the suffix."""
     figure, axes = _figure(title)
-    axes.set_xscale("symlog", linthresh=_SLOWED_FLOOR_PCT)
-    axes.set_xlim(-_SLOWED_FLOOR_PCT / 4, 100)
-    axes.set_xticks([0, 0.01, 0.1, 1, 10, 100], ["0", "0.01", "0.1", "1", "10", "100"])
-    axes.axvspan(-_SLOWED_FLOOR_PCT / 4, _PROMISED_PCT, color="#00b25d", alpha=0.08)
-    axes.text(
-        _PROMISED_PCT / 1.1,
-        0.02,
-        "promise kept",
-        transform=axes.get_xaxis_transform(),
-        ha="right",
-        fontsize=8,
-    )
-    axes.set_xlabel("jobs that end more than 60 s later than without sharing (%)")
+    _slowed_axis(axes)
     axes.set_ylabel("mean JCT without sharing / mean JCT")
     points = [(row.report["against_fcfs"]["slowed_pct"], _ratio(row)) for row in rows]
     axes.set_ylim(0, 1.15 * max(y for _, y in points))
@@ -72,6 +61,63 @@ def draw_speedups(rows: Sequence[Row], path: Path, title: str) -> None:
     _save(figure, path)
 
 
+@dataclass(frozen=True, slots=True)
+class FrontierSeries:
+    """A policy at several settings: (jobs slowed in per cent, ratio of means, geometric mean) of each."""
+
+    label: str
+    points: tuple[tuple[float, float, float], ...]
+
+
+def draw_frontier(series: Sequence[FrontierSeries], path: Path, title: str) -> None:
+    """Speed against jobs slowed, as ratio of means and as geometric mean: one line per policy.
+
+    Points of a line are joined in the order of the jobs slowed. The format follows the suffix.
+    """
+    figure = Figure(figsize=(11.0, 4.6), layout="constrained")
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left", parse_math=False)
+    names = ("mean JCT without sharing / mean JCT", "geometric mean of the jobs' speed-ups")
+    all_axes = figure.subplots(1, 2)
+    for place, (axes, name) in enumerate(zip(all_axes, names, strict=True), start=1):
+        _plain_axes(axes)
+        _slowed_axis(axes)
+        axes.set_ylabel(name)
+        for k, one in enumerate(series):
+            points = sorted((point[0], point[place]) for point in one.points)
+            axes.plot(
+                [x for x, _ in points],
+                [y for _, y in points],
+                marker=_MARKERS[k % len(_MARKERS)],
+                color=_COLOURS[k % len(_COLOURS)],
+                markersize=5,
+                linewidth=1.0,
+                label=_plain(one.label),
+            )
+        axes.set_ylim(0, 1.1 * max(point[place] for one in series for point in one.points))
+    handles, labels = all_axes[0].get_legend_handles_labels()
+    legend = figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    _save(figure, path)
+
+
+def _slowed_axis(axes: Axes) -> None:
+    """Jobs slowed along x, with the promise marked."""
+    axes.set_xscale("symlog", linthresh=_SLOWED_FLOOR_PCT)
+    axes.set_xlim(-_SLOWED_FLOOR_PCT / 4, 100)
+    axes.set_xticks([0, 0.01, 0.1, 1, 10, 100], ["0", "0.01", "0.1", "1", "10", "100"])
+    axes.axvspan(-_SLOWED_FLOOR_PCT / 4, _PROMISED_PCT, color="#00b25d", alpha=0.08)
+    axes.text(
+        _PROMISED_PCT / 1.1,
+        0.02,
+        "promise kept",
+        transform=axes.get_xaxis_transform(),
+        ha="right",
+        fontsize=8,
+    )
+    axes.set_xlabel("jobs that end more than 60 s later than without sharing (%)")
+
+
 def _ratio(row: Row) -> float:
     return float(row.report["against_fcfs"]["speedup_ratio_of_means"])
 
@@ -97,9 +143,13 @@ def _figure(title: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(7.2, 4.4), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(title, fontsize=10, loc="left", parse_math=False)
+    _plain_axes(axes)
+    return figure, axes
+
+
+def _plain_axes(axes: Axes) -> None:
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
 
 
 def _plain(label: str) -> str:

@@ -47,6 +47,7 @@ class Rule(StrEnum):
     UNKNOWN_STATE = "unknown-state", "a state that is not in the vocabulary"
     DUPLICATE_ID = "duplicate-id", "an earlier good row has the same job_id"
     DUPLICATE_POOL = "duplicate-pool", "an earlier good row has the same pool"
+    DUPLICATE_NODE = "duplicate-node", "an earlier good row has the same node"
     DUPLICATE_PAIR = "duplicate-pair", "an earlier good row has the same two models, in either order"
     NEGATIVE_QUOTA = "negative-quota", "a quota is below zero"
     TOO_MANY_FAULTS = "too-many-faults", "more faults were found than are listed"

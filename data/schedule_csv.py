@@ -4,9 +4,12 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
+from domain.errors import Fault, InputError
 from domain.schedules import Stretch
 
 HEADER = ("job_id", "start_s", "end_s", "rate", "lost", "guest", "own_from_s")
+GPUS = "gpus"
+"""Column that is there where jobs ran on known GPUs."""
 
 
 def write_schedule(path: Path, stretches: Iterable[Stretch]) -> None:
@@ -14,12 +17,16 @@ def write_schedule(path: Path, stretches: Iterable[Stretch]) -> None:
 
     Columns: job_id; start_s, end_s (half-open, seconds); rate (work per second relative to running alone);
     lost (1: the attempt was thrown away); guest (1: it began on lent GPUs); own_from_s (instant from which
-    it counted as its pool's own, empty if never).
+    it counted as its pool's own, empty if never); and, where jobs ran on known GPUs, gpus
+    ("node/index;node/index").
     """
+    rows = list(stretches)
+    is_placed = any(stretch.gpus for stretch in rows)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(HEADER)
-        for stretch in stretches:
+        writer.writerow((*HEADER, GPUS) if is_placed else HEADER)
+        for stretch in rows:
+            gpus = (";".join(f"{gpu.node}/{gpu.index}" for gpu in stretch.gpus),) if is_placed else ()
             writer.writerow(
                 (
                     stretch.job_id,
@@ -29,8 +36,41 @@ def write_schedule(path: Path, stretches: Iterable[Stretch]) -> None:
                     int(stretch.is_lost),
                     int(stretch.is_guest),
                     "" if stretch.own_from_s is None else number(stretch.own_from_s),
+                    *gpus,
                 )
             )
+
+
+def read_schedule(path: Path) -> tuple[Stretch, ...]:
+    """Read what `write_schedule` has written, in the same order; on which GPUs a job ran is left out.
+
+    Raises:
+        InputError: if columns are missing, or naming the first row that holds no stretch.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        missing = [name for name in HEADER if name not in (reader.fieldnames or ())]
+        if missing:
+            raise InputError([Fault(str(path), 1, "missing-column", ", ".join(missing))])
+        stretches = []
+        for row in reader:
+            try:
+                stretches.append(_stretch(row))
+            except (TypeError, ValueError) as error:
+                raise InputError([Fault(str(path), reader.line_num, "no-stretch", str(error))]) from error
+    return tuple(stretches)
+
+
+def _stretch(row: dict[str, str]) -> Stretch:
+    return Stretch(
+        row["job_id"],
+        float(row["start_s"]),
+        float(row["end_s"]),
+        is_guest=bool(int(row["guest"])),
+        is_lost=bool(int(row["lost"])),
+        rate=float(row["rate"]),
+        own_from_s=float(row["own_from_s"]) if row["own_from_s"] else None,
+    )
 
 
 def number(value: float) -> str:

@@ -94,6 +94,7 @@ COLUMNS: Final = (
     Column("requeue_u", Kind.FLOAT, "", True, "requeueable where the share R of such jobs exceeds it", 0, 1),
     Column("gpu_type", Kind.TEXT, "", True, "type of GPU it asks for; empty where any will do"),
     Column("array_id", Kind.TEXT, "", True, "the array or group it was submitted as part of"),
+    Column("priority", Kind.FLOAT, "", True, "the higher, the sooner; empty: 0"),
     Column("start_s", Kind.FLOAT, "s", True, "instant it began to run; empty: not known, taken as submit_s"),
 )
 """The history table."""
@@ -103,6 +104,14 @@ POOL_COLUMNS: Final = (
     Column("quota_gpus", Kind.INT, "GPUs", False, "GPUs that are its own", 0, MAX_GPUS, Rule.NEGATIVE_QUOTA),
 )
 """The table of pools."""
+
+NODE_COLUMNS: Final = (
+    Column("node", Kind.TEXT, "", False, "name of the node"),
+    Column("num_gpus", Kind.INT, "GPUs", False, "GPUs that it has", 1, MAX_GPUS),
+    Column("gpu_type", Kind.TEXT, "", True, "their type; empty: not said"),
+    Column("pool", Kind.TEXT, "", True, "pool that owns it; empty: none in particular"),
+)
+"""The table of nodes."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({"limit": "limit_s"})
 """Other names under which a source may carry a column of ours."""

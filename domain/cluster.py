@@ -2,6 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+ANY_TYPE: Final = "any"
+"""Type of GPUs of which nobody said a type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +14,7 @@ class Gpu:
 
     node: str
     index: int
-    gpu_type: str = "any"
+    gpu_type: str = ANY_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,7 @@ class Node:
 
     name: str
     num_gpus: int
-    gpu_type: str = "any"
+    gpu_type: str = ANY_TYPE
     pool: str | None = None
 
     def __post_init__(self) -> None:

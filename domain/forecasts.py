@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from domain.jobs import Job
 
@@ -79,6 +79,22 @@ class SurvivalCurve:
             if 1.0 - alive >= level:
                 return time_s
         return math.inf
+
+
+class Burst(NamedTuple):
+    """Many GPUs asked for at once, and how often that happens.
+
+    Attributes:
+        pool: rank of the pool.
+        num_gpus: asked for.
+        num_jobs: jobs that ask.
+        per_s: how often, a second.
+    """
+
+    pool: int
+    num_gpus: float
+    num_jobs: float
+    per_s: float
 
 
 LIFE_EDGES_S: Final = tuple(2.0 ** (k / 3.0) for k in range(9, 67))

@@ -31,6 +31,8 @@ class Job:
         user, name, model: features for predictors; None where the record has none.
         gpu_type: type of GPU it asks for; None where any will do or the record does not say.
         array_id: the array or group it was submitted as part of; its siblings have the same one.
+        priority: the higher, the sooner, in a world that goes by it; None where the record does not say,
+            which counts as 0.
         limit_s: requested time limit, seconds.
         deadline_s: instant by which it should have ended.
         requeue_u: draw in [0, 1): with a share R of requeueable jobs this one is requeueable if
@@ -52,6 +54,7 @@ class Job:
     requeue_u: float | None = None
     gpu_type: str | None = None
     array_id: str | None = None
+    priority: float | None = None
 
     def __post_init__(self) -> None:
         if self.num_gpus < 1:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from domain.cluster import Gpu
+
 
 class Stretch(NamedTuple):
     """A stretch of time in which a job ran at one rate beside the same jobs.
@@ -16,6 +18,7 @@ class Stretch(NamedTuple):
         is_lost: whether its work was thrown away because the guest was sent back.
         rate: work done per second relative to running alone, in (0, 1].
         own_from_s: instant from which the GPUs counted as its pool's own; None if never.
+        gpus: where it ran; empty where GPUs are only counted.
     """
 
     job_id: str
@@ -25,6 +28,7 @@ class Stretch(NamedTuple):
     is_lost: bool = False
     rate: float = 1.0
     own_from_s: float | None = None
+    gpus: tuple[Gpu, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

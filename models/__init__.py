@@ -6,9 +6,11 @@ from typing import Final
 
 from domain.forecasts import LifetimeForecaster
 from models.demand.pools import PoolDemand
+from models.demand.random_demand import RandomDemand
 from models.lifetime.empirical import EmpiricalLifetimes
 from models.lifetime.hazard import HazardLifetimes
 from models.lifetime.limit import RequestedLimits
+from models.lifetime.random_lives import RandomLifetimes
 from models.training import Training
 
 __all__ = ["DEMAND_MODELS", "LIFETIME_MODELS", "Training"]
@@ -46,15 +48,23 @@ def _pool_demand(training: Training, *, count_quiet: bool, scenarios: str = "boo
     return model
 
 
+def _random_demand(training: Training) -> RandomDemand:
+    model = RandomDemand(training.quotas, seed=training.seed)
+    model.fit(training.past, training.censored, training.now_s)
+    return model
+
+
 LIFETIME_MODELS: Final[dict[str, Callable[[Training], LifetimeForecaster]]] = {
     "learned": _empirical,
     "hazard": _hazard,
     "limit": lambda _training: RequestedLimits(),
+    "random": lambda training: RandomLifetimes(training.past, seed=training.seed),
 }
 
-DEMAND_MODELS: Final[dict[str, Callable[[Training], PoolDemand]]] = {
+DEMAND_MODELS: Final[dict[str, Callable[[Training], PoolDemand | RandomDemand]]] = {
     "learned": partial(_pool_demand, count_quiet=True),
     "cautious": partial(_pool_demand, count_quiet=False),
     "nearest": partial(_pool_demand, count_quiet=True, scenarios="nearest"),
     "corrected": partial(_pool_demand, count_quiet=True, scenarios="corrected"),
+    "random": _random_demand,
 }

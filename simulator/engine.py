@@ -13,12 +13,16 @@ from domain.jobs import Job, JobOutcome, submit_order
 from domain.observers import Observer
 from domain.plans import Plan
 from domain.schedules import Schedule
+from simulator.placed import PlacedPlans
 from simulator.state import ClusterState
 from solver.desk import Desk
 from solver.policies.base import Policy
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs in all)."""
+
+PlanCheck = Callable[[Plan, ClusterState, float], None]
+"""Called with each plan, the state it is about to change and the instant; raises what it finds."""
 
 _EVENTS_PER_REPORT = 2048
 
@@ -34,9 +38,11 @@ class Engine:
         progress: told now and then how far the replay is.
         observers: told all facts, each before the policy is.
         tick_s: while jobs wait, decide at every multiple of this as well.
+        plan_check: looks at every plan before it is carried out (`simulator.checked`).
+        placer: puts plans on nodes; None: GPUs are only counted.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - named, and each a part of the replay
         self,
         *,
         jobs: Sequence[Job],
@@ -46,26 +52,35 @@ class Engine:
         progress: Progress | None = None,
         observers: Sequence[Observer] = (),
         tick_s: float | None = None,
+        plan_check: PlanCheck | None = None,
+        placer: PlacedPlans | None = None,
     ) -> None:
         self._arrivals = sorted(jobs, key=submit_order)
         self._outcomes = outcomes
         self._desk = Desk(policy, observers)
         self._progress = progress
         self._tick_s = tick_s
+        self._plan_check = plan_check
+        self._placer = placer
         self._state = ClusterState(capacity_gpus)
         self._endings: list[tuple[float, int, str]] = []
         self._next_arrival = 0
         self._events = 0
         self._ended = 0
 
-    def run(self) -> Schedule:
-        """Replay all jobs to their end.
+    @property
+    def state(self) -> ClusterState:
+        """Who waits and who runs; to be looked at."""
+        return self._state
+
+    def run(self, until_s: float = math.inf) -> Schedule:
+        """Replay all jobs to their end, or stop after a decision at an instant.
 
         Raises:
             PlanError: if the policy plans what cannot be.
             StalledError: if jobs are left waiting when nothing is going to happen any more.
         """
-        arrivals, state, desk = self._arrivals, self._state, self._desk
+        arrivals, state = self._arrivals, self._state
         next_report, last_s = _EVENTS_PER_REPORT, -math.inf
         while True:
             ending_s = self._next_ending_s()
@@ -77,16 +92,21 @@ class Engine:
                 break
             if self._tick_s is not None and state.pending:
                 now_s = min(now_s, (last_s // self._tick_s + 1.0) * self._tick_s)
+            if now_s > until_s:
+                break
             last_s = now_s
             if ending_s == now_s:
                 self._end_jobs(now_s)
             if arrival_s == now_s:
                 self._submit_jobs(now_s)
-            self._carry_out(desk.decide(now_s, state.idle_gpus), now_s)
+            self._decide(now_s)
             if self._progress is not None and self._events >= next_report:
                 self._progress(self._ended, len(arrivals))
                 next_report = self._events + _EVENTS_PER_REPORT
-        self._require_all_ended()
+        if until_s == math.inf:
+            self._require_all_ended()
+        else:
+            self._decide(until_s)
         return Schedule(tuple(state.stretches), self._events)
 
     def _next_ending_s(self) -> float:
@@ -113,6 +133,8 @@ class Engine:
                 continue
             job = self._state.finish(job_id, now_s)
             self._desk.ended(job, now_s, self._outcomes[job_id].duration_s)
+            if self._placer is not None:
+                self._placer.ended(job)
             self._events += 1
             self._ended += 1
 
@@ -122,20 +144,36 @@ class Engine:
         while k < len(arrivals) and arrivals[k].submit_s == now_s:
             self._state.submit(arrivals[k])
             self._desk.submitted(arrivals[k], now_s)
+            if self._placer is not None:
+                self._placer.submitted(arrivals[k])
             k += 1
         self._events += k - self._next_arrival
         self._next_arrival = k
 
+    def _decide(self, now_s: float) -> None:
+        """Decide and carry it out; where wider guests find no nodes, ask again for narrower ones."""
+        limit_gpus: int | None = self._state.idle_gpus
+        while limit_gpus is not None:
+            plan = self._desk.decide(now_s, min(limit_gpus, self._state.idle_gpus))
+            limit_gpus = None
+            if self._placer is not None:
+                plan = self._placer.arrange(plan, now_s)
+                limit_gpus = self._placer.ask_again_gpus
+            self._carry_out(plan, now_s)
+
     def _carry_out(self, plan: Plan, now_s: float) -> None:
         state, desk = self._state, self._desk
+        if self._plan_check is not None:
+            self._plan_check(plan, state, now_s)
         for job in plan.send_backs:
             state.send_back(job, now_s)
             desk.sent_back(job, now_s)
             self._events += 1
         for job in plan.conversions:
             state.convert(job, now_s)
+        gpus = {placement.job_id: placement.gpus for placement in plan.placements}
         for job, is_guest in plan.starts:
-            serial = state.start(job, now_s, is_guest=is_guest)
+            serial = state.start(job, now_s, is_guest=is_guest, gpus=gpus.get(job.job_id, ()))
             desk.started(job, now_s)
             end_s = now_s + self._outcomes[job.job_id].duration_s
             heapq.heappush(self._endings, (end_s, serial, job.job_id))

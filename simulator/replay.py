@@ -5,12 +5,17 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from domain.errors import SettingError
+from domain.forecasts import LifetimeForecaster
+from domain.jobs import submit_order
 from domain.schedules import Schedule
+from simulator.checked import CheckedPlans, options_of
 from simulator.engine import Engine, Progress
-from simulator.forecasting import build, choose, split_settings, training_of
+from simulator.forecasting import Forecasters, build, choose, split_settings, training_of
+from simulator.placed import DEFAULT_RULE, PlacedPlans, PlaceRule
 from simulator.workload import Workload
+from solver.plan_rules import PlanOptions
 from solver.policies import POLICIES
-from solver.policies.base import PolicyContext, PolicySpec, parse_settings
+from solver.policies.base import Policy, PolicyContext, PolicySpec, parse_settings
 
 
 @dataclass(frozen=True)
@@ -22,15 +27,18 @@ class Replay:
         settings: the policy's settings in force, defaults and forecasts included.
         saw_truth: whether it looked at the truth; then its figures are starred.
         schedule: what happened.
+        held_up_s: where gangs were put on nodes, for how long each job had enough idle GPUs in sum but no
+            place; None where GPUs were only counted.
     """
 
     policy: str
     settings: Mapping[str, Any]
     saw_truth: bool
     schedule: Schedule
+    held_up_s: Mapping[str, float] | None = None
 
 
-def replay(
+def replay(  # noqa: PLR0913 - named, and each a part of the question
     workload: Workload,
     policy: str,
     settings: Mapping[str, str],
@@ -38,6 +46,8 @@ def replay(
     may_see_truth: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
+    rule: PlaceRule = DEFAULT_RULE,
+    checks_plans: bool = False,
 ) -> Replay:
     """Replay a workload under a policy.
 
@@ -49,34 +59,103 @@ def replay(
         may_see_truth: whether a clairvoyant policy, or `lives=true`, is allowed.
         seed: of everything that is drawn.
         progress: told now and then how far it is.
+        rule: how gangs are put on nodes, where the workload's cluster has nodes.
+        checks_plans: whether the independent checker looks at every plan before it is carried out.
 
     Raises:
+        PlanError: if a plan cannot be, or breaks a rule that is checked.
         SettingError: for an unknown policy or setting.
         ClairvoyanceError: if the truth is needed but not allowed.
     """
+    made = prepare(
+        workload,
+        policy,
+        settings,
+        may_see_truth=may_see_truth,
+        seed=seed,
+        progress=progress,
+        rule=rule,
+        checks_plans=checks_plans,
+    )
+    schedule = made.engine.run()
+    held_up_s = None if made.placer is None else made.placer.held_up_s
+    return Replay(policy, made.settings, made.forecasters.saw_truth(), schedule, held_up_s)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A replay that has not begun.
+
+    Attributes:
+        engine: runs it.
+        policy: the rule it follows.
+        spec: its registration.
+        owes: what its plans are checked for.
+        settings: in force, those of the forecasts included.
+        forecasters: what it is given.
+        placer: puts plans on nodes; None where GPUs are only counted.
+    """
+
+    engine: Engine
+    policy: Policy
+    spec: PolicySpec
+    owes: PlanOptions
+    settings: Mapping[str, Any]
+    forecasters: Forecasters
+    placer: PlacedPlans | None
+
+
+def prepare(  # noqa: PLR0913 - named, and each a part of the question
+    workload: Workload,
+    policy: str,
+    settings: Mapping[str, str],
+    *,
+    may_see_truth: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+    rule: PlaceRule = DEFAULT_RULE,
+    checks_plans: bool = False,
+) -> Prepared:
+    """Put a replay together: arguments and what is raised are those of `replay`."""
     spec = _spec(policy)
     common, own = split_settings(settings)
     choice = choose(policy, spec, common, may_see_truth=may_see_truth)
     built = parse_settings(policy, spec.settings, own)
     forecasters = build(choice, training_of(workload, choice, seed), workload)
+    cluster = workload.cluster
     context = PolicyContext(
-        quotas=workload.cluster.quotas(),
+        quotas=cluster.quotas(),
         lives=forecasters.lives,
         demand=forecasters.demand,
         future=workload.jobs if spec.is_clairvoyant else (),
     )
+    rule_in_force, owes = spec.build(context, built), options_of(spec, built)
+    placer = _placer(workload, forecasters.lives, built, rule) if cluster.nodes else None
     engine = Engine(
         jobs=workload.jobs,
         outcomes=workload.outcomes,
-        capacity_gpus=workload.cluster.capacity_gpus,
-        policy=spec.build(context, built),
+        capacity_gpus=cluster.capacity_gpus,
+        policy=rule_in_force,
         observers=forecasters.observers,
         tick_s=spec.tick_s,
         progress=progress,
+        placer=placer,
+        plan_check=CheckedPlans(cluster.quotas(), owes, cluster.nodes) if checks_plans else None,
     )
-    schedule = engine.run()
-    in_force = {field.name: getattr(built, field.name) for field in fields(built)}
-    return Replay(policy, in_force | choice.as_settings(), forecasters.saw_truth(), schedule)
+    in_force = {field.name: getattr(built, field.name) for field in fields(built)} | choice.as_settings()
+    return Prepared(engine, rule_in_force, spec, owes, in_force, forecasters, placer)
+
+
+def _placer(workload: Workload, lives: LifetimeForecaster, settings: Any, rule: PlaceRule) -> PlacedPlans:
+    past = [job for job, _ in (*workload.past, *workload.unended)]
+    return PlacedPlans(
+        workload.cluster.nodes,
+        workload.cluster.quotas(),
+        lives,
+        requeueable_share=getattr(settings, "requeueable", 0.0),
+        past=sorted(past, key=submit_order),
+        rule=rule,
+    )
 
 
 def _spec(policy: str) -> PolicySpec:

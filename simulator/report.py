@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from domain.bootstrap import blocks_of, bootstrap_bounds
 from domain.fairness import donor_harm, jain_index
 from domain.jobs import Job
 from domain.measures import (
     bounded_slowdown,
+    is_slowed,
     lateness_s,
     makespan_s,
     quantile,
@@ -22,6 +24,7 @@ from domain.measures import (
     worst_lateness_min,
 )
 from domain.schedules import Schedule
+from domain.shares import Share
 from domain.usage import lending_spells, use_integrals
 from simulator.replay import Replay
 from simulator.workload import Workload
@@ -61,7 +64,9 @@ def against(workload: Workload, lived: Lived, reference: Lived) -> dict[str, Any
     """Speed-ups and slowed jobs of one schedule against another, over the evaluated jobs.
 
     Speed-ups are given as ratio of means, arithmetic and geometric mean and quantiles, because they differ
-    by orders of magnitude; a share comes with its Clopper-Pearson interval at 95 %.
+    by orders of magnitude. The share of slowed jobs comes with two intervals at 95 %: Clopper-Pearson, for
+    which jobs are independent, and a bootstrap over the days of submission, as slowdowns cluster. Those of
+    the warm-up (submitted before `eval_from_s`) are counted apart.
     """
     jobs = evaluated_jobs(workload)
     jcts = _jcts(jobs, lived)
@@ -69,9 +74,13 @@ def against(workload: Workload, lived: Lived, reference: Lived) -> dict[str, Any
     late = _latenesses(jobs, lived, reference)
     slowed = slowed_share(late)
     low, high = slowed.bounds()
+    days = blocks_of((job.submit_s for job in jobs), map(is_slowed, late))
+    days_low, days_high = bootstrap_bounds(days)
     gains = [speedup(r, j) for r, j in zip(reference_jcts, jcts, strict=True)]
-    with_warm_up = slowed_share(_latenesses(workload.jobs, lived, reference))
-    slow_jobs = [job for job, s in zip(jobs, late, strict=True) if s > 60.0]
+    warm_up = [job for job in workload.jobs if job.submit_s < workload.eval_from_s]
+    slowed_then = slowed_share(_latenesses(warm_up, lived, reference))
+    with_warm_up = Share(slowed.hits + slowed_then.hits, slowed.total + slowed_then.total)
+    slow_jobs = [job for job, s in zip(jobs, late, strict=True) if is_slowed(s)]
     work = {job.job_id: job.num_gpus * workload.outcomes[job.job_id].duration_s for job in jobs}
     total_work = math.fsum(work.values())
     return {
@@ -83,6 +92,11 @@ def against(workload: Workload, lived: Lived, reference: Lived) -> dict[str, Any
         "slowed_pct": 100.0 * slowed.value,
         "slowed_pct_low": 100.0 * low,
         "slowed_pct_high": 100.0 * high,
+        "slowed_pct_days_low": 100.0 * days_low,
+        "slowed_pct_days_high": 100.0 * days_high,
+        "slowed_days": sum(day.hits > 0 for day in days),
+        "slowed_in_warm_up": slowed_then.hits,
+        "slowed_pct_in_warm_up": 100.0 * slowed_then.value,
         "slowed_pct_with_warm_up": 100.0 * with_warm_up.value,
         "slowed_over_1pct_pct": 100.0 * slowed_share_beyond_1pct(late, reference_jcts).value,
         "slowed_gpu_hours_pct": 100.0 * math.fsum(work[j.job_id] for j in slow_jobs) / total_work
@@ -174,18 +188,24 @@ def _fairness(
         rows[pool] = {"quota_gpus": quota, "jobs": len(here), "lent_gpu_hours": lent_by_donor.get(pool, 0.0)}
         if here:
             jcts, reference_jcts = _jcts(here, lived), _jcts(here, reference)
+            slowed_here = slowed_share(latenesses[job.job_id] for job in here)
             rows[pool] |= {
                 "mean_jct_s": math.fsum(jcts) / len(jcts),
                 "speedup_ratio_of_means": speedup_of_means(reference_jcts, jcts),
                 "speedup_geomean": speedup_geomean(reference_jcts, jcts),
                 "finish_time_fairness": 1.0 / speedup_of_means(reference_jcts, jcts),
-                "slowed_jobs": slowed_share(latenesses[job.job_id] for job in here).hits,
+                "slowed_jobs": slowed_here.hits,
+                "slowed_pct": 100.0 * slowed_here.value,
+                "slowed_max_min": worst_lateness_min(latenesses[job.job_id] for job in here),
             }
     gains = [row["speedup_geomean"] for row in rows.values() if row["jobs"]]
+    worst = max((pool for pool in rows if rows[pool]["jobs"]), key=lambda pool: rows[pool]["slowed_pct"])
     return {
         "jain_index_of_pool_speedups": jain_index(gains) if all(map(math.isfinite, gains)) else math.nan,
         "donor_harm_pct": 100.0 * harm.value,
         "donor_jobs": harm.total,
+        "worst_pool": worst,
+        "worst_pool_slowed_pct": rows[worst]["slowed_pct"],
         "by_pool": rows,
     }
 

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from domain.cluster import Gpu
 from domain.errors import PlanError
 from domain.jobs import Job
 from domain.schedules import Stretch
@@ -15,6 +16,7 @@ class Attempt(NamedTuple):
     is_guest: bool
     serial: int
     own_from_s: float | None
+    gpus: tuple[Gpu, ...] = ()
 
 
 class ClusterState:
@@ -38,7 +40,7 @@ class ClusterState:
         """A job has become eligible."""
         self.pending[job.job_id] = job
 
-    def start(self, job: Job, now_s: float, *, is_guest: bool) -> int:
+    def start(self, job: Job, now_s: float, *, is_guest: bool, gpus: tuple[Gpu, ...] = ()) -> int:
         """Start a pending job.
 
         Returns:
@@ -56,7 +58,7 @@ class ClusterState:
         self.idle_gpus -= job.num_gpus
         self._serial += 1
         own_from_s = None if is_guest else now_s
-        self.running[job.job_id] = Attempt(job, now_s, is_guest, self._serial, own_from_s)
+        self.running[job.job_id] = Attempt(job, now_s, is_guest, self._serial, own_from_s, gpus)
         return self._serial
 
     def convert(self, job: Job, now_s: float) -> None:
@@ -98,6 +100,7 @@ class ClusterState:
                 attempt.is_guest,
                 is_lost,
                 own_from_s=attempt.own_from_s,
+                gpus=attempt.gpus,
             )
         )
         return attempt.job

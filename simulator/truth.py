@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.forecasts import LIFE_EDGES_S
+from domain.forecasts import LIFE_EDGES_S, Burst
 from domain.jobs import Job, JobOutcome
 from domain.timegrid import LOOK_S, default_grid
 
@@ -80,6 +80,10 @@ class TrueDemand:
     def arrivals(self, now_s: float) -> FloatArray:
         """Number of jobs that will arrive in each cell: (1, pools, cells)."""
         return self._ahead(now_s)[2]
+
+    def bursts(self, now_s: float) -> tuple[Burst, ...]:  # noqa: ARG002
+        """None: whatever comes is in the one scenario."""
+        return ()
 
     def _ahead(self, now_s: float) -> tuple[float, FloatArray, FloatArray]:
         self.was_asked = True

@@ -1,13 +1,13 @@
 """What a replay needs, cut out of a history in time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
 
 from data.history import History, to_jobs
 from data.splits import ended_before, split, started_s
-from domain.cluster import Cluster, Pool
+from domain.cluster import Cluster, Node, Pool
 from domain.errors import SettingError
 from domain.jobs import Job, JobOutcome
 
@@ -48,6 +48,7 @@ def make_workload(
     train_until_s: float,
     eval_from_s: float,
     earlier: History | None = None,
+    nodes: Sequence[Node] = (),
 ) -> Workload:
     """Cut a history in time.
 
@@ -58,6 +59,7 @@ def make_workload(
         eval_from_s: jobs submitted from here on are measured.
         earlier: more jobs to learn from; those submitted later are left out, those that had not ended by
             `train_until_s` count as not ended.
+        nodes: where jobs run; empty: GPUs are only counted.
 
     Raises:
         SettingError: if the instants are in the wrong order or nothing is left to replay or measure.
@@ -74,7 +76,7 @@ def make_workload(
         more_past, more_unended = before(earlier.frame, train_until_s)
         past, unended = sorted(past + more_past, key=_end_order), unended + more_unended
     jobs, outcomes = to_jobs(parts.replay)
-    cluster = Cluster(tuple(Pool(name, quota) for name, quota in quotas.items()))
+    cluster = Cluster(tuple(Pool(name, quota) for name, quota in quotas.items()), tuple(nodes))
     return Workload(
         cluster, tuple(jobs), outcomes, tuple(past), tuple(unended), train_until_s, eval_from_s, starts
     )

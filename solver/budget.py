@@ -35,6 +35,11 @@ class SlowdownBudget:
         self._submitted = 0
         self._running: set[str] = set()
 
+    @property
+    def shadow(self) -> Shadow:
+        """The live reference."""
+        return self._shadow
+
     def submitted(self, job: Job, now_s: float) -> None:
         """A job has become eligible."""
         if job.num_gpus <= self._quotas[job.pool]:  # else its quota was cut while it ran: it has no reference

@@ -1,11 +1,13 @@
 """What policies may ask about arrivals."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from domain.forecasts import Burst
 
 
 class DemandForecaster(Protocol):
@@ -40,6 +42,10 @@ class DemandForecaster(Protocol):
         """Scenarios of the number of jobs that arrive in each cell; same shape and order as `peaks`."""
         ...
 
+    def bursts(self, now_s: float) -> Sequence[Burst]:
+        """What is too rare for the scenarios: bursts of the pools, with their rates."""
+        ...
+
 
 class NoDemand:
     """The forecaster of somebody who knows nothing: no arrival is ever expected."""
@@ -53,6 +59,10 @@ class NoDemand:
     def peaks(self, now_s: float) -> NDArray[np.float64]:  # noqa: ARG002
         """One scenario in which nothing arrives; broadcasts over pools and cells."""
         return np.zeros((1, 1, 1))
+
+    def bursts(self, now_s: float) -> Sequence[Burst]:  # noqa: ARG002
+        """None."""
+        return ()
 
     def arrivals(self, now_s: float) -> NDArray[np.float64]:  # noqa: ARG002
         """One scenario in which nothing arrives; broadcasts over pools and cells."""

@@ -17,6 +17,8 @@ _LOG2_FIRST: Final = float(np.log2(_FIRST_EDGE_S))
 _EDGES_PER_DOUBLING: Final = 3.0
 _LEAST_SURVIVAL: Final = 1e-9
 _BURST_GAP_S: Final = 600.0
+_COHORTS: Final = 64
+_FATES: Final = 4096
 
 
 class Entry(NamedTuple):
@@ -53,42 +55,53 @@ def survival_at(curves: FloatArray, times_s: FloatArray) -> FloatArray:
     return np.asarray(found)
 
 
+class Cohort(NamedTuple):
+    """Running jobs of one burst in one group.
+
+    Attributes:
+        number: of the burst.
+        group: theirs.
+        width: of all of them, GPUs.
+        share: (offsets,) of that width expected to be alive.
+    """
+
+    number: int
+    group: int
+    width: float
+    share: FloatArray
+
+
 @dataclass(frozen=True, slots=True)
 class Alive:
     """Widths alive ahead.
 
     Attributes:
         mean: (groups, offsets) expected GPUs of each group.
-        variance: (offsets,) of the GPUs of the groups that count, together.
-        cohort_sd: (offsets,) of each cohort that counts, the sum of its jobs' standard deviations.
+        spread: (offsets,) sum of the variances of the single jobs of the groups that count.
+        cohorts: of the groups that count, the widest ones.
+        common: (offsets,) the part of `spread` that belongs to these cohorts.
     """
 
     mean: FloatArray
-    variance: FloatArray
-    cohort_sd: Mapping[int, FloatArray]
+    spread: FloatArray
+    cohorts: tuple[Cohort, ...]
+    common: FloatArray
 
 
 class LifeBook:
     """Running jobs with their forecast lives, in groups; asked how much of each group is alive ahead.
 
-    Lives are independent given their ages but for *cohorts*: siblings of one burst are alike, so when one
-    of them turns out long, all may. With correlation rho inside a cohort the variance of the sum is
-
-        rho x (sum of w sqrt(S (1 - S)))^2 + (1 - rho) x sum of w^2 S (1 - S)
-
-    cohort by cohort, S being P(alive at t) = S(age + t) / S(age) and w the width.
+    P(alive at t) = S(age + t) / S(age). Jobs of one burst are a cohort: they are alike, see `Fates`.
 
     Args:
         num_groups: groups are numbered from 0.
-        num_counted: the first so many groups count for variance and cohorts.
-        kinship: rho, in [0, 1].
+        num_counted: the first so many groups count for spread and cohorts.
         offsets_s: how far ahead to look, seconds, increasing.
     """
 
-    def __init__(self, num_groups: int, num_counted: int, kinship: float, offsets_s: FloatArray) -> None:
+    def __init__(self, num_groups: int, num_counted: int, offsets_s: FloatArray) -> None:
         self._num_groups = num_groups
         self._num_counted = num_counted
-        self._kinship = kinship
         self._offsets_s = offsets_s
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
@@ -131,19 +144,33 @@ class LifeBook:
         """
         used = np.flatnonzero(self._width)
         if used.size == 0:
-            return Alive(
-                np.zeros((self._num_groups, self._offsets_s.size)), np.zeros(self._offsets_s.size), {}
-            )
+            nothing = np.zeros(self._offsets_s.size)
+            return Alive(np.zeros((self._num_groups, self._offsets_s.size)), nothing, (), nothing)
         width, group = self._width[used][:, None], self._group[used]
         share = self._share_alive(used, now_s)
         member = (group == np.arange(self._num_groups)[:, None]).astype(float)
-        counted = group < self._num_counted
-        spread = (width * np.sqrt(np.maximum(share * (1.0 - share), 0.0)))[counted]
-        cohorts, place = np.unique(self._cohort[used][counted], return_inverse=True)
-        sums = np.zeros((cohorts.size, self._offsets_s.size))
-        np.add.at(sums, place, spread)
-        variance = self._kinship * (sums**2).sum(axis=0) + (1.0 - self._kinship) * (spread**2).sum(axis=0)
-        return Alive(member @ (width * share), variance, dict(zip(cohorts.tolist(), sums, strict=True)))
+        is_counted = group < self._num_counted
+        spread = np.where(is_counted[:, None], width**2 * share * (1.0 - share), 0.0)
+        cohorts, common = self._cohorts(used[is_counted], share[is_counted], spread[is_counted])
+        return Alive(member @ (width * share), spread.sum(axis=0), cohorts, common)
+
+    def _cohorts(
+        self, used: NDArray[np.intp], share: FloatArray, spread: FloatArray
+    ) -> tuple[tuple[Cohort, ...], FloatArray]:
+        width = self._width[used]
+        keys, place = np.unique(
+            self._cohort[used] * self._num_groups + self._group[used], return_inverse=True
+        )
+        total = np.bincount(place, weights=width, minlength=keys.size)
+        alive = np.zeros((keys.size, share.shape[1]))
+        np.add.at(alive, place, width[:, None] * share)
+        widest = np.sort(np.argsort(-total, kind="stable")[:_COHORTS])
+        common = spread[np.isin(place, widest)].sum(axis=0)
+        found = tuple(
+            Cohort(*map(int, divmod(keys[k], self._num_groups)), float(total[k]), alive[k] / total[k])
+            for k in widest.tolist()
+        )
+        return found, np.asarray(common)
 
     def _share_alive(self, used: NDArray[np.intp], now_s: float) -> FloatArray:
         """(jobs, offsets) P(alive at the offset | alive now)."""
@@ -183,3 +210,43 @@ class Cohorts:
             cohort = latest[1]
         self._latest[key] = (job.submit_s, cohort)
         return cohort
+
+
+class Fates:
+    """How cohorts fare, scenario by scenario.
+
+    Siblings of one burst are alike: when one of them turns out long, all may. In a share `kinship` of the
+    scenarios a cohort has one fate: all of it is alive at t, or nothing of it, with the probability of each
+    of its jobs. In the others its jobs live independently. So the correlation of "is alive at t" between two
+    of its jobs is `kinship`, and the tail of their sum is what it should be: a normal sum of equal variance
+    would rule out that they all stay.
+
+    Args:
+        kinship: in [0, 1].
+        seed: of the draws.
+    """
+
+    def __init__(self, kinship: float, seed: int) -> None:
+        self.kinship = kinship
+        self._seed = seed
+        self._drawn: dict[tuple[int, int], FloatArray] = {}
+
+    def of(self, number: int, num_scenarios: int) -> FloatArray:
+        """(scenarios,) the level in (0, 1) below which S(t) has to fall for the cohort to be gone; else NaN."""
+        found = self._drawn.get((number, num_scenarios))
+        if found is None:
+            if len(self._drawn) > _FATES:
+                self._drawn.clear()
+            rng = np.random.default_rng((self._seed, number))
+            num_common = round(self.kinship * num_scenarios)
+            found = np.full(num_scenarios, np.nan)
+            found[:num_common] = (np.arange(num_common) + 0.5) / max(num_common, 1)
+            rng.shuffle(found)
+            self._drawn[number, num_scenarios] = found
+        return found
+
+
+def fated(fates: FloatArray, share: FloatArray) -> FloatArray:
+    """What of a cohort is alive: (scenarios, offsets), from its fates (scenarios,) and S (offsets,)."""
+    levels = fates[:, None]
+    return np.where(np.isnan(levels), share, (levels < share).astype(float))

@@ -6,17 +6,24 @@ of those still to arrive, pool by pool,
     need = o + g + min(b, quota - o) + min(a, quota - o - b - g)
 
 (each bracket at least 0). Guests count where they are until they end. Jobs that wait are taken to stand
-before the guests in line, those to come behind them, so conversions are not counted twice. Widths o, g and
-b are means of what is still alive when the cell begins, given its age; the spread of g is integrated as a
-normal one over the sum, because what matters is the quantile of the sum and not the sum of quantiles. (Own
-jobs that live longer keep out others of their pool, so their spread is none of the need's.) What is missing
-is max(0, need - capacity). All GPUs serve all arrivals of a cell, so the jobs slowed are taken to be
-arrivals x missing / capacity, scenario by scenario: GPUs are missing when a burst arrives, so the mean of
-the product is far more than the product of the means.
+before the guests in line, those to come behind them, so conversions are not counted twice. Widths o and b
+are means of what is still alive when the cell begins, given its age. Of g, siblings of a burst share their
+fate (`solver.lives.Fates`), scenario by scenario; the rest of its spread is integrated as a normal one over
+the sum, because what matters is the quantile of the sum and not the sum of quantiles. (Own jobs that live
+longer keep out others of their pool, so their spread is none of the need's.)
+
+A lane start that waits slows nobody while its pool is ahead of the reference (`solver.tolerance`), and GPUs
+that come free go to the most urgent first. So b and a count by their *urgency*, the chance that a delay in
+the cell outlasts the tolerance. What is missing is max(0, need - capacity), and each missing GPU slows
+
+    (jobs to come x urgency x max(1, a / room left) + jobs that wait x urgency) / urgent GPUs due
+
+of them: where a burst is wider than its lane, all of its jobs stand in one line, and who holds up the first
+holds up the last. Missing and slowed are multiplied scenario by scenario: GPUs are missing when a burst
+arrives, so the mean of the product is far more than the product of the means.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -24,10 +31,44 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from solver.lending.curves import RiskLines, risk_lines
+from solver.lives import Alive, Fates, fated
+
 FloatArray = NDArray[np.float64]
 
 _ROUNDING_SD_GPUS: Final = 0.5
 _DENSITY_AT_0: Final = 1.0 / math.sqrt(2.0 * math.pi)
+
+
+class Stakes(NamedTuple):
+    """What it means to let lane starts wait.
+
+    Attributes:
+        backlog_urgency, arrivals_urgency: (pools, cells) chance that a delay in the cell slows a job that
+            waits now, or one that is still to arrive.
+        num_waiting: (pools,) jobs that wait.
+        weight: (pools,) what one job slowed counts.
+    """
+
+    backlog_urgency: FloatArray
+    arrivals_urgency: FloatArray
+    num_waiting: FloatArray
+    weight: FloatArray
+
+
+class Bursts(NamedTuple):
+    """Bursts that may happen in any cell.
+
+    Attributes:
+        pool: (bursts,) rank of the pool.
+        num_gpus, num_jobs: (bursts,) asked for, and jobs that ask.
+        chance: (bursts, cells) how many of them are expected in the cell.
+    """
+
+    pool: NDArray[np.intp]
+    num_gpus: FloatArray
+    num_jobs: FloatArray
+    chance: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +79,27 @@ class Ahead:
         own, guest, requeueable: (pools, cells) mean width alive of own jobs, of guests that must run to their
             end, and of guests that can be sent back.
         backlog: (pools, cells) the same of jobs that wait, if they started now.
-        variance: (cells,) of the guests' width.
-        cohort_sd: (cells,) of each cohort among the guests, the sum of its jobs' standard deviations.
-        kinship: correlation of lives inside a cohort (`solver.lives.LifeBook`).
+        alive: of the guests: their spread and their cohorts.
+        fates: of cohorts, scenario by scenario.
         peaks: (scenarios, pools, cells) width held by jobs still to arrive, its peak in the first
             `domain.timegrid.LOOK_S` of the cell, which stands for the rest of it.
         arrivals: (scenarios, pools, cells) their number.
         quota_gpus: (pools,).
+        stakes: what it means to let lane starts wait.
+        bursts: what is too rare for the scenarios.
     """
 
     own: FloatArray
     guest: FloatArray
     requeueable: FloatArray
     backlog: FloatArray
-    variance: FloatArray
-    cohort_sd: Mapping[int, FloatArray]
-    kinship: float
+    alive: Alive
+    fates: Fates
     peaks: FloatArray
     arrivals: FloatArray
     quota_gpus: FloatArray
+    stakes: Stakes
+    bursts: Bursts
 
 
 class Trial(NamedTuple):
@@ -65,11 +108,12 @@ class Trial(NamedTuple):
     Attributes:
         charge: jobs it is expected to slow.
         pool: rank of its pool.
-        guest, backlog: (cells,) of its pool with it.
+        guest: (scenarios, cells) of its pool with it.
+        backlog: (cells,) of its pool with it.
         need: (scenarios, cells) with it.
         variance: (cells,) with it.
         missing: (scenarios, cells) with it.
-        cohort, cohort_sd: its cohort, and (cells,) the sum of standard deviations there with it.
+        rare_missing: (bursts, cells) with it.
     """
 
     charge: float
@@ -79,8 +123,7 @@ class Trial(NamedTuple):
     need: FloatArray
     variance: FloatArray
     missing: FloatArray
-    cohort: int
-    cohort_sd: FloatArray
+    rare_missing: FloatArray
 
 
 class LookAhead:
@@ -95,16 +138,20 @@ class LookAhead:
         self._ahead = ahead
         self._capacity_gpus = capacity_gpus
         self._quota = ahead.quota_gpus
-        self._guest = ahead.guest.copy()
+        self._num_scenarios = ahead.peaks.shape[0]
+        self._guest = self._guests()
         # a guest that can be sent back is, to a lane, a job that waits
         self._backlog = ahead.backlog + ahead.requeueable
-        self._variance = ahead.variance
-        self._cohort_sd = dict(ahead.cohort_sd)
+        kinship = ahead.fates.kinship if self._num_scenarios > 1 else 0.0
+        self._single = 1.0 - kinship
+        self._variance = ahead.alive.spread - kinship * ahead.alive.common
         self._need = np.zeros((ahead.peaks.shape[0], ahead.own.shape[1]))
         for pool in range(self._quota.size):
             self._need += self._pool_need(pool, self._guest[pool], self._backlog[pool])
         self._missing = self._shortfall(self._need, self._variance)
-        self._hit = ahead.arrivals.sum(axis=1) / capacity_gpus
+        self._hit = self._hits()
+        self._more, self._rare_hit = self._burst_hits()
+        self._rare_missing = self._missing_in_bursts(self._need, self._variance)
         self._held: FloatArray | None = None
 
     @property
@@ -121,24 +168,54 @@ class LookAhead:
             fresh: (cells,) probability that it still runs when the cell begins, if it starts now.
             cohort: its burst, whose jobs live alike.
         """
-        alive = width * fresh
-        spread = width * np.sqrt(fresh * (1.0 - fresh))
-        kin = self._cohort_sd.get(cohort, 0.0)
-        guest, backlog = self._guest[pool] + alive, self._backlog[pool] - alive
+        spread = width * width * fresh * (1.0 - fresh)
+        alive = width * fated(self._ahead.fates.of(cohort, self._num_scenarios), fresh)
+        guest, backlog = self._guest[pool] + alive, self._backlog[pool] - width * fresh
         before = self._pool_need(pool, self._guest[pool], self._backlog[pool])
         need = self._need + (self._pool_need(pool, guest, backlog) - before)
-        variance = self._variance + spread * (spread + 2.0 * self._ahead.kinship * kin)
+        variance = self._variance + self._single * spread
         missing = self._shortfall(need, variance)
         charge = float((np.maximum(missing - self._missing, 0.0) * self._hit).mean(axis=0).sum())
-        return Trial(charge, pool, guest, backlog, need, variance, missing, cohort, kin + spread)
+        rare_missing = self._missing_in_bursts(need, variance)
+        charge += float((np.maximum(rare_missing - self._rare_missing, 0.0) * self._rare_hit).sum())
+        return Trial(charge, pool, guest, backlog, need, variance, missing, rare_missing)
 
     def add(self, trial: Trial) -> None:
         """The guest that was tried last starts."""
         if self._held is not None:
-            self._held = self._held + (trial.need - self._need)
+            more = trial.guest - self._guest[trial.pool] + trial.backlog - self._backlog[trial.pool]
+            self._held = self._held + np.maximum(more, 0.0)
         self._guest[trial.pool], self._backlog[trial.pool] = trial.guest, trial.backlog
         self._need, self._variance, self._missing = trial.need, trial.variance, trial.missing
-        self._cohort_sd[trial.cohort] = trial.cohort_sd
+        self._rare_missing = trial.rare_missing
+
+    def net_of_backlog(self) -> FloatArray:
+        """(pools, cells) part of a guest's width that adds to the need: where its own lane would have started
+        it, urgently, it was needed before."""
+        room = np.maximum(self._quota[:, None] - self._ahead.own, 0.0)
+        is_reached = (self._backlog <= room).astype(float)
+        return np.asarray(1.0 - self._ahead.stakes.backlog_urgency * is_reached)
+
+    def risk_lines(self, reach_gpus: float) -> RiskLines:
+        """Jobs slowed, cell by cell, by GPUs that more guests hold ahead, as lines.
+
+        Bursts are rows of their own beside the scenarios, weighted by their chance.
+        """
+        num = self._num_scenarios
+        spread = np.sqrt(self._variance + _ROUNDING_SD_GPUS**2)
+        wide = np.sqrt(self._variance + self._need.var(axis=0) + _ROUNDING_SD_GPUS**2)
+        rows = num + self._more.shape[0]
+        # of a wider normal, what is missing is not more than that of the same need further up
+        usual = self._need.mean(axis=0) + self._more + (wide - spread)
+        need = np.vstack([self._need, usual])
+        hit = np.vstack([self._hit / num, self._rare_hit]) * rows
+        return risk_lines(need, hit, spread, self._capacity_gpus, reach_gpus)
+
+    def send_back_lines(self, reach_gpus: float) -> RiskLines:
+        """Chance, cell by cell, that guests which can be sent back will be, by GPUs that more guests hold."""
+        spread = np.sqrt(self._variance + _ROUNDING_SD_GPUS**2)
+        ones = np.ones((1, spread.size))
+        return risk_lines(self._need_with_held(), ones, spread, self._capacity_gpus, reach_gpus)
 
     def chance_sent_back(self, width: int, fresh: FloatArray) -> float:
         """Chance that a guest that can be sent back will be, before it ends.
@@ -154,23 +231,82 @@ class LookAhead:
         self._held = self._need_with_held() + width * fresh
 
     def _need_with_held(self) -> FloatArray:
-        """(scenarios, cells) need if the guests that can be sent back were let run to their end."""
+        """(scenarios, cells) need if the guests that can be sent back were let run to their end.
+
+        They make way for every lane start, urgent or not.
+        """
         if self._held is None:
-            held = self._ahead.requeueable
+            ahead = self._ahead
             self._held = np.zeros_like(self._need)
             for pool in range(self._quota.size):
-                self._held += self._pool_need(
-                    pool, self._guest[pool] + held[pool], self._backlog[pool] - held[pool]
-                )
+                guest = self._guest[pool] + ahead.requeueable[pool]
+                due, arriving, _ = self._due(pool, guest, self._backlog[pool] - ahead.requeueable[pool])
+                self._held += ahead.own[pool] + guest + due + arriving
         return self._held
 
+    def _guests(self) -> list[FloatArray]:
+        """By pool, (scenarios, cells) width of the guests that must run to their end."""
+        ahead = self._ahead
+        found = [np.broadcast_to(mean, (self._num_scenarios, mean.size)) for mean in ahead.guest]
+        for cohort in ahead.alive.cohorts:
+            fates = ahead.fates.of(cohort.number, self._num_scenarios)
+            more = cohort.width * (fated(fates, cohort.share) - cohort.share)
+            found[cohort.group] = found[cohort.group] + more
+        return found
+
+    def _hits(self) -> FloatArray:
+        """(scenarios, cells) jobs slowed by each GPU that is missing."""
+        ahead, stakes = self._ahead, self._ahead.stakes
+        jobs, due_gpus = np.zeros_like(self._need), np.ones_like(self._need)
+        for pool in range(self._quota.size):
+            due, arriving, left = self._due(pool, self._guest[pool], self._backlog[pool])
+            queue = np.maximum(1.0, self._peaks(pool) / np.maximum(left, 1.0))
+            coming = ahead.arrivals[:, min(pool, ahead.arrivals.shape[1] - 1)]
+            jobs += stakes.weight[pool] * stakes.arrivals_urgency[pool] * coming * queue
+            waiting = stakes.num_waiting[pool] * np.minimum(1.0, due)
+            jobs += stakes.weight[pool] * stakes.backlog_urgency[pool] * waiting
+            due_gpus += stakes.arrivals_urgency[pool] * arriving + stakes.backlog_urgency[pool] * due
+        self._due_gpus = due_gpus
+        return np.asarray(jobs / due_gpus)
+
+    def _burst_hits(self) -> tuple[FloatArray, FloatArray]:
+        """(bursts, cells) GPUs that a burst asks for urgently, and jobs slowed by each missing one x chance."""
+        ahead, stakes, bursts = self._ahead, self._ahead.stakes, self._ahead.bursts
+        left = np.stack(
+            [
+                self._due(pool, self._guest[pool], self._backlog[pool])[2].mean(axis=0)
+                for pool in range(self._quota.size)
+            ]
+        )[bursts.pool]
+        urgency = stakes.arrivals_urgency[bursts.pool]
+        asked = np.minimum(bursts.num_gpus[:, None], left)
+        queue = np.maximum(1.0, bursts.num_gpus[:, None] / np.maximum(left, 1.0))
+        jobs = stakes.weight[bursts.pool][:, None] * urgency * bursts.num_jobs[:, None] * queue
+        return urgency * asked, bursts.chance * jobs / (self._due_gpus.mean(axis=0) + urgency * asked)
+
+    def _missing_in_bursts(self, need: FloatArray, variance: FloatArray) -> FloatArray:
+        """(bursts, cells) GPUs expected to be missing when a burst comes on top of what is usual."""
+        usual, spread = need.mean(axis=0), variance + need.var(axis=0)
+        return self._shortfall(usual + self._more, spread)
+
     def _pool_need(self, pool: int, guest: FloatArray, backlog: FloatArray) -> FloatArray:
-        own = self._ahead.own[pool]
-        room = np.maximum(self._quota[pool] - own, 0.0)
+        """(scenarios, cells) what cannot wait without slowing anybody."""
+        due, arriving, _ = self._due(pool, guest, backlog)
+        stakes = self._ahead.stakes
+        urgent = stakes.backlog_urgency[pool] * due + stakes.arrivals_urgency[pool] * arriving
+        return np.asarray(self._ahead.own[pool] + guest + urgent)
+
+    def _due(
+        self, pool: int, guest: FloatArray, backlog: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Lane starts of jobs that wait and of jobs to come, and the room that the former leave, GPUs."""
+        room = np.maximum(self._quota[pool] - self._ahead.own[pool], 0.0)
         left = np.maximum(room - backlog - guest, 0.0)
+        return np.minimum(backlog, room), np.minimum(self._peaks(pool), left), left
+
+    def _peaks(self, pool: int) -> FloatArray:
         peaks = self._ahead.peaks
-        arriving = np.minimum(peaks[:, min(pool, peaks.shape[1] - 1)], left)
-        return np.asarray(own + guest + np.minimum(backlog, room) + arriving)
+        return np.asarray(peaks[:, min(pool, peaks.shape[1] - 1)])
 
     def _shortfall(self, need: FloatArray, variance: FloatArray) -> FloatArray:
         """(scenarios, cells) expected GPUs missing: E max(0, X), X normal, is sd x phi(z) + mean x Phi(z)."""

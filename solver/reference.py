@@ -1,9 +1,10 @@
 """One pool under first come, first served, as far as it can be known: the machine inside `solver.shadow`."""
 
 import heapq
+import itertools
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
@@ -138,6 +139,45 @@ class Reference:
             if self._suspects and at_s > self._limit_s(now_s):
                 return
             self._step(at_s)
+
+    def forecast_starts(
+        self, now_s: float, least_work_s: Callable[[Job], float]
+    ) -> Iterator[tuple[Job | None, float]]:
+        """When the jobs that wait here now would start, one after another, if nobody came.
+
+        Args:
+            now_s: the instant this reference has been advanced to.
+            least_work_s: work that a job has at least, where the truth is not known yet.
+
+        Yields:
+            Each waiting job with its start, in order; at last None with the first instant at which a job of
+            one GPU that came now could start. O(log n) each.
+        """
+        ends = [
+            (max(now_s, self.starts[job_id] + self._work_s(job, now_s, least_work_s)), job.num_gpus)
+            for job_id, job in self.line.inside.items()
+        ]
+        heapq.heapify(ends)
+        free = self.line.quota_gpus - self.line.used_gpus
+        at_s = now_s
+        waiting: Iterable[Job | None] = itertools.chain(self.line.waiting.values(), (None,))
+        for job in waiting:
+            width = 1 if job is None else job.num_gpus
+            while free < width:
+                if not ends:
+                    return
+                end_s, freed = heapq.heappop(ends)
+                at_s, free = max(at_s, end_s), free + freed
+            yield job, at_s
+            if job is not None:
+                free -= width
+                heapq.heappush(ends, (at_s + self._work_s(job, now_s, least_work_s), width))
+
+    def _work_s(self, job: Job, now_s: float, least_work_s: Callable[[Job], float]) -> float:
+        known = self._reality.work_s.get(job.job_id)
+        if known is not None:
+            return known
+        return max(self._reality.progress_of(job.job_id).work_at(now_s), least_work_s(job))
 
     def _next_instant(self, now_s: float) -> float:
         heap = self._end_heap

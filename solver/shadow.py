@@ -12,7 +12,7 @@ work, is known in time while s + L <= r: reality is ahead. Once it is behind the
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from domain.jobs import Job, submit_order
 from solver.reference import NOT_RUNNING, Fact, FactKind, Progress, Reality, Reference
@@ -111,6 +111,13 @@ class Shadow:
     def early_start_s(self, job: Job) -> float | None:
         """Start in the early reference (what decisions go by); None while it has not started there."""
         return self._early[job.pool].starts.get(job.job_id)
+
+    def forecast_starts(
+        self, pool: str, now_s: float, least_work_s: Callable[[Job], float]
+    ) -> Iterator[tuple[Job | None, float]]:
+        """Early-reference starts of what waits there in one pool (`Reference.forecast_starts`)."""
+        self.advance(now_s)
+        return self._early[pool].forecast_starts(now_s, least_work_s)
 
     def exact_start_s(self, job: Job) -> float | None:
         """Start in the exact reference (what is measured); None while it is not known."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from domain.jobs import Job, JobOutcome, submit_order
 from domain.schedules import Schedule
+from simulator.checked import CheckedPlans, options_of
 from simulator.engine import Engine
 from simulator.truth import TrueDemand, TrueLives
 from solver.policies import POLICIES
@@ -37,20 +38,24 @@ def run(
     jobs: list[Job],
     durations_s: dict[str, float],
     quotas: dict[str, int],
+    checks_plans: bool = False,
     **settings: str,
 ) -> Schedule:
-    """Replay jobs under a policy that is given true lives; clairvoyant ones know all there is to know."""
+    """Replay jobs under a policy that is given true lives; clairvoyant ones know all there is to know.
+
+    With `checks_plans` the independent checker looks at every plan before it is carried out.
+    """
     outcomes = {job_id: JobOutcome(job_id, duration) for job_id, duration in durations_s.items()}
     spec = POLICIES[policy]
-    built = spec.build(
-        all_knowing(spec, jobs, outcomes, quotas), parse_settings(policy, spec.settings, settings)
-    )
+    in_force = parse_settings(policy, spec.settings, settings)
+    built = spec.build(all_knowing(spec, jobs, outcomes, quotas), in_force)
     return Engine(
         jobs=jobs,
         outcomes=outcomes,
         capacity_gpus=sum(quotas.values()),
         policy=built,
         tick_s=spec.tick_s,
+        plan_check=CheckedPlans(quotas, options_of(spec, in_force)) if checks_plans else None,
     ).run()
 
 

@@ -111,6 +111,7 @@ class LiveCluster:
     def ask(self, request: Json) -> Json:
         """What the warm desk says; remembered."""
         answer = self.room.answer(request)
+        assert "refused" not in answer, answer["refused"]
         key = (request["epoch"], request["decided_seq"])
         self.answers[key] = {name: answer[name] for name in ("starts", "send_backs", "conversions", "holds")}
         return answer

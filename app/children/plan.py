@@ -23,7 +23,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         request: what `app.services.planning.load` returned.
 
     Returns:
-        starts, send_backs, conversions, holds, `ask_again_s`, how long it took (`took_ms`) and, where
+        starts, send_backs, conversions, holds, `ask_again_s`, how long it took (`took_ms`), the rules that
+        were broken by a plan of which this is the lawful part (`refused`, where there are any) and, where
         `wants_forecast`, what the forecasts are made of (`forecast`).
     """
     engine = make_engine(os.environ["ANTECAST_DATABASE_URL"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import pandas as pd
+import structlog
 from sqlalchemy import Engine, Row
 
 from app.errors import UnknownResource
@@ -21,13 +22,19 @@ from app.store.engine import reading
 from app.store.tables import EpochRow, JobRow, LiveState
 from data.schema import COLUMNS
 from domain.jobs import Job
-from domain.plans import Plan
+from domain.plans import Plan, Start
 from models import Training
+from simulator.checked import options_of
 from simulator.forecasting import ForecastChoice, Forecasters, build, choose, split_settings
 from simulator.workload import before, starts_before
+from solver.check_plan import check_plan, lawful_part
 from solver.desk import Desk
+from solver.plan_books import PlanBooks
+from solver.plan_rules import PlanOptions
 from solver.policies import POLICIES
 from solver.policies.base import Policy, PolicyContext, PolicySpec, parse_settings
+
+_log = structlog.get_logger(__name__)
 
 _KEPT_ANSWERS: Final = 1024
 """Decisions remembered, for those who ask after a later one was made."""
@@ -40,6 +47,7 @@ class Trained:
     Attributes:
         running: jobs that ran when the epoch began, and whether as their pool's own.
         all_requeueable: the operator's word is that every job may be sent back.
+        owes: what its plans are checked for.
     """
 
     policy: Policy
@@ -49,6 +57,7 @@ class Trained:
     training: Training
     running: Mapping[str, bool]
     all_requeueable: bool
+    owes: PlanOptions
 
 
 class LiveDesk:
@@ -79,6 +88,8 @@ class LiveDesk:
         self.now_s = row.at_s
         self.trained = _train(row, self.quotas, frame, ended)
         self._desk = Desk(self.trained.policy, self.trained.forecasters.observers)
+        own = [job_id for job_id, is_own in self.trained.running.items() if is_own]
+        self._books = PlanBooks(self.quotas, converts=self.trained.owes.converts, own=own)
         self._jobs: dict[str, Job] = {}
         self._without_promise: set[str] = set()
         self._waiting: set[str] = set()
@@ -111,17 +122,33 @@ class LiveDesk:
     def decide(self, now_s: float, idle_gpus: int, *, is_lending: bool) -> dict[str, Any]:
         """Decide now, as a plain answer: job ids instead of jobs, and nothing beyond what is idle.
 
-        A conversion is said again until the log has it: who was to hear of it may be gone.
+        A conversion is said again until the log has it: who was to hear of it may be gone. A plan that
+        breaks a rule is refused (`refused` says why): what is left are its lawful own starts.
         """
         now_s = self.now_s = max(self.now_s, now_s)
-        plan = self._desk.decide(now_s, idle_gpus)
+        planned = self._desk.decide(now_s, idle_gpus)
+        fitted = fitting(planned, idle_gpus, is_lending=is_lending)
+        plan, refused = self._checked(fitted, now_s, idle_gpus)
+        self._books.decided(planned)
         self._converted.update((job.job_id, None) for job in plan.conversions)
-        answer = as_answer(plan, idle_gpus, is_lending=is_lending)
+        answer = as_answer(plan)
+        if refused:
+            answer["refused"] = refused
         answer["conversions"] = list(self._converted)
         tick_s = self.trained.spec.tick_s
         asks_again = tick_s is not None and len(self._waiting) > len(answer["starts"])
         answer["ask_again_s"] = (now_s // tick_s + 1.0) * tick_s if asks_again and tick_s else None
         return answer
+
+    def _checked(self, plan: Plan, now_s: float, idle_gpus: int) -> tuple[Plan, list[str]]:
+        """The plan, or what may be done of it, and the rules it breaks."""
+        state, owes = self._books.state(now_s, idle_gpus), self.trained.owes
+        faults = check_plan(state, plan, owes)
+        if not faults:
+            return plan, []
+        said = [str(fault) for fault in faults]
+        _log.error("plan_refused", cluster=self.cluster, epoch=self.epoch.number, at_s=now_s, faults=said)
+        return lawful_part(state, plan, owes), said
 
     def _tell(self, entry: Row[Any]) -> None:
         """Take over an entry, at no instant before one that has been told: an epoch may learn up to later."""
@@ -152,6 +179,7 @@ class LiveDesk:
             return
         self._jobs[job.job_id] = job
         self._waiting.add(job.job_id)
+        self._books.submitted(job)
         self._desk.submitted(job, now_s)
 
     def _tell_of(self, job: Job, entry: Row[Any], now_s: float) -> None:
@@ -160,6 +188,7 @@ class LiveDesk:
         match FactKind(entry.kind):
             case FactKind.STARTED:
                 self._waiting.discard(job.job_id)
+                self._books.started(job)
                 self._desk.started(job, now_s)
             case FactKind.ENDED:
                 self._forget(job)
@@ -180,10 +209,12 @@ class LiveDesk:
             self._desk.cancelled(job, now_s)
         else:
             self._waiting.add(job.job_id)
+            self._books.sent_back(job)
             self._desk.sent_back(job, now_s)
 
     def _forget(self, job: Job) -> None:
         self._waiting.discard(job.job_id)
+        self._books.ended(job)
         del self._jobs[job.job_id]
 
     def _adopt(self, snapshot: Sequence[Mapping[str, Any]], at_s: float) -> None:
@@ -209,15 +240,17 @@ class LiveDesk:
             if kind == FactKind.SUBMITTED:
                 for observer in observers:
                     observer.submitted(job, at_s)
+                self._books.submitted(job)
                 policy.submitted(job, instant_s)
             else:
                 for observer in observers:
                     observer.started(job, at_s)
+                self._books.started(job)
                 policy.started(job, instant_s)
 
 
-def as_answer(plan: Plan, idle_gpus: int, *, is_lending: bool) -> dict[str, Any]:
-    """A plan as plain data, cut down to what the idle GPUs hold.
+def fitting(plan: Plan, idle_gpus: int, *, is_lending: bool) -> Plan:
+    """A plan cut down to what the idle GPUs hold.
 
     Args:
         plan: what the policy decided.
@@ -225,16 +258,21 @@ def as_answer(plan: Plan, idle_gpus: int, *, is_lending: bool) -> dict[str, Any]
         is_lending: False drops starts of guests: the operator's kill switch.
     """
     room = idle_gpus + sum(job.num_gpus for job in plan.send_backs)
-    starts: list[dict[str, Any]] = []
-    for job, is_guest in plan.starts:
-        if is_guest and not is_lending:
+    starts: list[Start] = []
+    for start in plan.starts:
+        if start.is_guest and not is_lending:
             continue
-        if job.num_gpus > room:
+        if start.job.num_gpus > room:
             break  # what comes after a job that has to wait must not overtake it
-        room -= job.num_gpus
-        starts.append({"job_id": job.job_id, "is_guest": is_guest})
+        room -= start.job.num_gpus
+        starts.append(start)
+    return replace(plan, starts=tuple(starts))
+
+
+def as_answer(plan: Plan) -> dict[str, Any]:
+    """A plan as plain data: ids instead of jobs."""
     return {
-        "starts": starts,
+        "starts": [{"job_id": job.job_id, "is_guest": is_guest} for job, is_guest in plan.starts],
         "send_backs": [job.job_id for job in plan.send_backs],
         "conversions": [job.job_id for job in plan.conversions],
         "holds": [
@@ -278,8 +316,9 @@ def _train(
         if job["state"] == LiveState.RUNNING
     }
     context = PolicyContext(quotas, forecasters.lives, forecasters.demand, running=running)
-    policy = spec.build(context, parse_settings(row.policy, spec.settings, own))
-    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable)
+    in_force = parse_settings(row.policy, spec.settings, own)
+    policy, owes = spec.build(context, in_force), options_of(spec, in_force)
+    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes)
 
 
 RECORD_DECIDES: Final = "0.5"

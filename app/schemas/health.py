@@ -17,4 +17,4 @@ class Readiness(Sent):
 
     status: str = Field(examples=["ready"])
     database: str = Field(examples=["postgresql"])
-    schema_version: str = Field(examples=["0002"])
+    schema_version: str = Field(examples=["0003"])

@@ -58,6 +58,7 @@ class JobIn(Received):
     requeue_u: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
     gpu_type: ShortText | None = None
     array_id: ShortText | None = None
+    priority: Annotated[float, Field(ge=-1e11, le=1e11)] | None = None
     spec: SpecIn | None = None
 
 
@@ -170,6 +171,9 @@ class AnswerOut(Sent):
     riders: list[RiderOut] = Field(default_factory=list)
     shares: list[ShareOut] = Field(default_factory=list)
     dropped: list[DroppedOut] = Field(default_factory=list)
+    refused: list[str] = Field(
+        default_factory=list, description="rules the plan broke; only its own starts that break none are left"
+    )
 
 
 class DecisionOut(AnswerOut):

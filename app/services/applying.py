@@ -14,13 +14,13 @@ from sqlmodel import Session
 
 from app.clock import Clock
 from app.errors import Conflict, UnknownResource
-from app.services import observe, push
+from app.services import observe, places, push
 from app.services.epochs import is_there
 from app.services.facts import Fact, FactKind, job_of
 from app.store import clusters, executors, live
 from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow, PlacementRow
-from domain.cluster import Gpu
-from solver.packing import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, pair_up
+from domain.cluster import Gpu, Node
+from solver.packing import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, Pair, pair_up
 from solver.placement import place
 
 Json = dict[str, Any]
@@ -225,30 +225,33 @@ def _start(scene: _Scene, starts: Sequence[Mapping[str, Any]], *, is_lending: bo
 
 def _place(scene: _Scene, wanted: Sequence[JobRow], guests: Mapping[str, bool]) -> dict[str, Sequence[Gpu]]:
     """GPUs of those that get some. What comes after an own job that has to wait must not overtake it."""
-    placements = place(map(job_of, wanted), _idle(scene))
+    there = _there(scene)
+    placements = place(map(job_of, wanted), _idle(scene, there), there)
     found: dict[str, Sequence[Gpu]] = {placement.job_id: placement.gpus for placement in placements}
+    refused = places.refused(scene.jobs, there, found)
     is_blocked = False
     for job in wanted:
-        if is_blocked:
+        if is_blocked or job.job_id in refused:
             found.pop(job.job_id, None)
         if job.job_id not in found:
             is_blocked = is_blocked or not guests[job.job_id]
-            scene.dropped.append({"job_id": job.job_id, "why": NOT_THERE})
+            scene.dropped.append({"job_id": job.job_id, "why": refused.get(job.job_id, NOT_THERE)})
     return found
 
 
-def _idle(scene: _Scene) -> dict[str, list[Gpu]]:
+def _there(scene: _Scene) -> list[Node]:
+    """Nodes that are there."""
+    return [
+        Node(row.name, row.num_gpus, row.gpu_type)
+        for row in clusters.nodes(scene.session, scene.cluster.name)
+        if is_there(scene.cluster, row)
+    ]
+
+
+def _idle(scene: _Scene, there: Sequence[Node]) -> dict[str, list[Gpu]]:
     """Idle GPUs of each node that is there."""
     taken = {(str(node), int(index)) for job in scene.jobs.values() for node, index in job.gpus}
-    return {
-        node.name: [
-            Gpu(node.name, index, node.gpu_type)
-            for index in range(node.num_gpus)
-            if (node.name, index) not in taken
-        ]
-        for node in clusters.nodes(scene.session, scene.cluster.name)
-        if is_there(scene.cluster, node)
-    }
+    return {node.name: [gpu for gpu in node.gpus() if (node.name, gpu.index) not in taken] for node in there}
 
 
 def _pack(scene: _Scene, starts: Sequence[Mapping[str, Any]]) -> list[Json]:
@@ -277,6 +280,7 @@ def _pack(scene: _Scene, starts: Sequence[Mapping[str, Any]]) -> list[Json]:
             if job.gpus
         ],
     )
+    pairs = _lawful(scene, pairs)
     facts = [
         Fact(
             FactKind.STARTED,
@@ -296,6 +300,17 @@ def _pack(scene: _Scene, starts: Sequence[Mapping[str, Any]]) -> list[Json]:
     for pair in riding:
         _want(scene, scene.jobs[pair.rider], "rider")
     return [{"job_id": pair.rider, "host_job_id": pair.host} for pair in riding]
+
+
+def _lawful(scene: _Scene, pairs: Sequence[Pair]) -> list[Pair]:
+    """Pairs that keep the rules of packing; the others are dropped from the plan."""
+    rides: dict[str, Sequence[Gpu]] = {
+        pair.rider: [Gpu(str(node), int(index)) for node, index in scene.jobs[pair.host].gpus]
+        for pair in pairs
+    }
+    refused = places.refused(scene.jobs, _there(scene), rides)
+    scene.dropped += [{"job_id": job_id, "why": why} for job_id, why in refused.items()]
+    return [pair for pair in pairs if pair.rider not in refused]
 
 
 def _is_packable(job: JobRow) -> bool:

@@ -11,6 +11,8 @@ from data.schedule_csv import write_schedule
 from domain.errors import SettingError
 from domain.measures import speedup
 from simulator.engine import Progress
+from simulator.placed_report import placement_report
+from simulator.references import check_reference, reference_world
 from simulator.replay import Replay, replay
 from simulator.report import Lived, against, describe, evaluated_jobs, finite, reference_of
 from simulator.workload import Workload
@@ -27,7 +29,11 @@ _CSV_KEYS: Final = (
     "speedup_p95",
     "slowed_jobs",
     "slowed_pct",
+    "slowed_pct_low",
     "slowed_pct_high",
+    "slowed_pct_days_low",
+    "slowed_pct_days_high",
+    "slowed_pct_in_warm_up",
     "slowed_gpu_hours_pct",
     "slowed_max_min",
     "slowed_total_min",
@@ -37,6 +43,7 @@ _CSV_REPORT_KEYS: Final = (
     "mean_queue_delay_s",
     "p99_queue_delay_s",
     "requeues",
+    "worst_pool_slowed_pct",
     "donor_harm_pct",
     "jain_index_of_pool_speedups",
 )
@@ -59,14 +66,15 @@ class Row:
     Attributes:
         label: as it was asked for, with a star where the policy saw the truth.
         replay: the run.
-        report: all measures (`simulator.report.describe`).
+        report: all measures (`simulator.report.describe`); with another reference than `fcfs` also its name
+            (`reference`) and the measures against it (`against_reference`).
         against_backfill: speed-ups and slowed jobs against the backfilling baseline.
         speedups: speed-up of each evaluated job against the reference, in the order of the jobs.
     """
 
     label: str
     replay: Replay
-    report: Mapping[str, Any]
+    report: dict[str, Any]
     against_backfill: Mapping[str, Any]
     speedups: Sequence[float] = field(repr=False)
 
@@ -105,12 +113,34 @@ def run_one(
     may_see_truth: bool,
     seed: int = 0,
     progress: Progress | None = None,
+    reference: str = REFERENCE,
+    checks_plans: bool = False,
 ) -> tuple[Replay, dict[str, Any]]:
-    """Replay one policy and measure it against the reference."""
+    """Replay one policy and measure it against `fcfs`, and against another reference if there is one.
+
+    Raises:
+        SettingError: for an unknown policy, setting or reference.
+        PlanError: with `checks_plans`, if a plan breaks a rule (`solver.check_plan`).
+    """
+    check_reference(reference)
     done = replay(
-        workload, choice.policy, choice.settings, may_see_truth=may_see_truth, seed=seed, progress=progress
+        workload,
+        choice.policy,
+        choice.settings,
+        may_see_truth=may_see_truth,
+        seed=seed,
+        progress=progress,
+        checks_plans=checks_plans,
     )
-    return done, describe(workload, done, reference_of(workload))
+    report = describe(workload, done, reference_of(workload))
+    world = _other_world(workload, reference, may_see_truth=may_see_truth, seed=seed)
+    return done, report | _against_other(workload, Lived.of(done.schedule), reference, world)
+
+
+def _report(workload: Workload, done: Replay, reference: Lived) -> dict[str, Any]:
+    """The whole report; where gangs were put on nodes, also what placement alone has slowed."""
+    placed = placement_report(workload, done, reference)
+    return describe(workload, done, reference) | ({"placement": placed} if placed else {})
 
 
 def run_all(
@@ -120,6 +150,7 @@ def run_all(
     may_see_truth: bool,
     seed: int = 0,
     progress_for: Callable[[str], Progress] | None = None,
+    reference: str = REFERENCE,
 ) -> list[Row]:
     """Replay policies over one workload and measure each against `fcfs` and against `backfill`.
 
@@ -131,10 +162,12 @@ def run_all(
         may_see_truth: whether clairvoyant policies (and true lives) are allowed.
         seed: of everything that is drawn.
         progress_for: makes the progress callback of a label.
+        reference: one more world without sharing to measure against (`solver.references`).
 
     Raises:
-        SettingError: for unknown policies or settings, or a label asked for twice.
+        SettingError: for unknown policies, settings or references, or a label asked for twice.
     """
+    check_reference(reference)
     labels = [choice.label for choice in choices]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
@@ -154,8 +187,25 @@ def run_all(
     done = {choice.label: run(choice) for choice in choices}
     if BASELINE not in done:
         done[BASELINE] = run(Choice(BASELINE, {}, BASELINE))
-    reference, baseline = reference_of(workload), Lived.of(done[BASELINE].schedule)
-    return [_row(workload, choice.label, done[choice.label], reference, baseline) for choice in choices]
+    without, baseline = reference_of(workload), Lived.of(done[BASELINE].schedule)
+    rows = [_row(workload, choice.label, done[choice.label], without, baseline) for choice in choices]
+    world = _other_world(workload, reference, may_see_truth=may_see_truth, seed=seed)
+    for row in rows:
+        row.report.update(_against_other(workload, Lived.of(row.replay.schedule), reference, world))
+    return rows
+
+
+def _other_world(workload: Workload, reference: str, *, may_see_truth: bool, seed: int) -> Lived | None:
+    """The world of another reference than the one that is always measured against."""
+    if reference == REFERENCE:
+        return None
+    return reference_world(workload, reference, may_see_truth=may_see_truth, seed=seed)
+
+
+def _against_other(workload: Workload, lived: Lived, name: str, world: Lived | None) -> dict[str, Any]:
+    if world is None:
+        return {}
+    return {"reference": name, "against_reference": against(workload, lived, world)}
 
 
 def _row(workload: Workload, label: str, done: Replay, reference: Lived, baseline: Lived) -> Row:
@@ -167,7 +217,7 @@ def _row(workload: Workload, label: str, done: Replay, reference: Lived, baselin
     return Row(
         label + "*" if done.saw_truth else label,
         done,
-        describe(workload, done, reference),
+        _report(workload, done, reference),
         against(workload, lived, baseline),
         gains,
     )
@@ -197,11 +247,14 @@ def write_rows(folder: Path, rows: Sequence[Row], inputs: Mapping[str, Any]) -> 
 def flat(row: Row) -> dict[str, Any]:
     """A row's main figures as one flat record."""
     report = row.report
+    other = report.get("against_reference")
     return {
         "policy": row.label,
         **{f"{key}_vs_fcfs": report["against_fcfs"][key] for key in _CSV_KEYS},
         **{f"{key}_vs_backfill": row.against_backfill[key] for key in _CSV_KEYS},
+        **({f"{key}_vs_reference": other[key] for key in _CSV_KEYS} if other else {}),
         **{key: report[key] for key in _CSV_REPORT_KEYS},
         **{key: report["use"][key] for key in _CSV_USE_KEYS},
+        **report.get("placement", {}),
         "faults": len(report["faults"]),
     }

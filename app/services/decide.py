@@ -84,6 +84,7 @@ def decide(
     answer = deciders.ask(cluster, asked.epoch, asked.seq)
     ask_again_s = answer.pop("ask_again_s")
     took_ms = answer.pop("took_ms")
+    refused = answer.pop("refused", [])
     with transaction(engine) as session:
         row = lock_cluster(session, cluster)
         if row.epoch != asked.epoch:  # what it rests on is no longer so: nothing is done, ask again
@@ -95,6 +96,8 @@ def decide(
         else:
             done = applying.convert(session, row, answer["conversions"], at_s=asked.at_s, clock=clock)
             answer["conversions"] = done
+        if refused:
+            answer = {**answer, "refused": refused}
         made = DecisionRow(
             cluster=cluster,
             seq=asked.seq,

@@ -58,6 +58,7 @@ JOB_FIELDS: Final = (
     "requeue_u",
     "gpu_type",
     "array_id",
+    "priority",
 )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from data.history import History, content_hash
 from data.readers import READERS
-from data.readers.benchmark_csv import read_pools
+from data.readers.benchmark_csv import read_nodes, read_pools
 from domain.errors import Fault, SettingError
 from simulator.workload import Workload, make_workload
 
@@ -38,6 +38,7 @@ class Source:
     train_until_s: float = 0.0
     eval_from_s: float | None = None
     is_lenient: bool = False
+    nodes: Path | None = None
 
 
 def load(source: Source) -> Inputs:
@@ -61,6 +62,7 @@ def load(source: Source) -> Inputs:
         train_until_s=source.train_until_s,
         eval_from_s=source.train_until_s if source.eval_from_s is None else source.eval_from_s,
         earlier=earlier,
+        nodes=read_nodes(source.nodes) if source.nodes is not None else (),
     )
     hashes = {"jobs_sha256": content_hash(jobs.frame)}
     skipped = jobs.skipped

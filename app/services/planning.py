@@ -130,7 +130,7 @@ def publish(engine: Engine, cluster: str, request: Json, answer: Json, run_id: s
 
 
 def _summary(plan: PlanRow) -> Json:
-    counted = ("starts", "riders", "send_backs", "conversions", "holds", "shares", "dropped")
+    counted = ("starts", "riders", "send_backs", "conversions", "holds", "shares", "dropped", "refused")
     return {
         "plan_id": plan.plan_id,
         "number": plan.number,

@@ -24,6 +24,7 @@ JOB_COLUMNS: Final = (
     "requeue_u",
     "gpu_type",
     "array_id",
+    "priority",
     "start_s",
 )
 """As in `data.schema`, in its order."""

@@ -176,6 +176,7 @@ class JobRow(SQLModel, table=True):
     requeue_u: float | None = None
     gpu_type: str | None = None
     array_id: str | None = None
+    priority: float | None = None
     spec: Json = _json()
     rank: float
     state: str = Field(max_length=16)
@@ -292,6 +293,7 @@ class HistoryJobRow(SQLModel, table=True):
     requeue_u: float | None = None
     gpu_type: str | None = None
     array_id: str | None = None
+    priority: float | None = None
     start_s: float | None = None
 
 

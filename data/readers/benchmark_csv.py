@@ -1,17 +1,20 @@
 """The benchmark's CSV files: jobs with one row each, and the quotas of the pools.
 
 Jobs: job_id, pool, submit_s, num_gpus, duration_s, and as many of the optional columns of `data.schema` as
-the file has. Pools: pool, quota_gpus.
+the file has. Pools: pool, quota_gpus. Nodes: node, num_gpus, and gpu_type and pool if the file has them.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
+import pandas as pd
+
 from data.history import History, from_frame
 from data.readers.csv_table import read_table
 from data.rules import Rule
-from data.schema import ALIASES, COLUMNS, POOL_COLUMNS, required_names
+from data.schema import ALIASES, COLUMNS, NODE_COLUMNS, POOL_COLUMNS, Column, required_names
 from data.validation import Findings, check_columns, check_unique, good_rows
+from domain.cluster import ANY_TYPE, Node
 from domain.errors import Fault, InputError
 
 
@@ -43,16 +46,42 @@ def read_pools(path: Path) -> dict[str, int]:
     Raises:
         InputError: with every fault found.
     """
+    pools = _named_rows(path, POOL_COLUMNS, Rule.DUPLICATE_POOL)
+    return dict(zip(pools["pool"].tolist(), pools["quota_gpus"].tolist(), strict=True))
+
+
+def read_nodes(path: Path) -> tuple[Node, ...]:
+    """Nodes in the order of the file; other columns are ignored.
+
+    Raises:
+        InputError: with every fault found.
+    """
+    rows = _named_rows(path, NODE_COLUMNS, Rule.DUPLICATE_NODE)
+    columns = (rows[column.name].tolist() for column in NODE_COLUMNS)
+    return tuple(
+        Node(
+            name,
+            num_gpus,
+            gpu_type if isinstance(gpu_type, str) else ANY_TYPE,
+            pool if isinstance(pool, str) else None,
+        )
+        for name, num_gpus, gpu_type, pool in zip(*columns, strict=True)
+    )
+
+
+def _named_rows(path: Path, columns: tuple[Column, ...], twice: Rule) -> pd.DataFrame:
+    """Rows of a table whose first column names them."""
     source = str(path)
-    table = read_table(path, required_names(POOL_COLUMNS))
+    table = read_table(path, required_names(columns))
     findings = Findings(len(table.frame))
-    typed = check_columns(table.frame, POOL_COLUMNS, findings)
-    check_unique(typed["pool"], Rule.DUPLICATE_POOL, table.lines, findings)
+    typed = check_columns(table.frame, columns, findings)
+    name = columns[0].name
+    check_unique(typed[name], twice, table.lines, findings)
     log = table.log
     log.absorb(findings.log(table.lines, source))
     if log:
         raise InputError(log.listed())
-    pools = good_rows(typed, POOL_COLUMNS, findings)
-    if pools.empty:
-        raise InputError([Fault(source, None, Rule.NO_ROWS, "there is a header but no pool")])
-    return dict(zip(pools["pool"].tolist(), pools["quota_gpus"].tolist(), strict=True))
+    rows = good_rows(typed, columns, findings)
+    if rows.empty:
+        raise InputError([Fault(source, None, Rule.NO_ROWS, f"there is a header but no {name}")])
+    return rows

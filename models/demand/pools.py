@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from domain.forecasts import Burst
 from domain.jobs import Job
 from domain.observers import Observer
 from models.demand.arrivals import ArrivalForecaster
@@ -194,6 +195,11 @@ class PoolDemand(Observer):
         """Jobs that arrive in each cell in the scenarios of `peaks`; the same shape, read-only."""
         self._pass_time(now_s)
         return self._stretches.draw(now_s)[1]
+
+    def bursts(self, now_s: float) -> tuple[Burst, ...]:
+        """Bursts of the pools and how often they happen; see `models.scenarios.bursts`."""
+        self._pass_time(now_s)
+        return self._stretches.bursts(now_s)
 
     def _begin(self, since_s: float, fitted_s: float | None) -> None:
         """Start an empty record; without `fit` the first fact or question does so."""

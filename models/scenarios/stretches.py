@@ -10,8 +10,10 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.forecasts import Burst
 from domain.jobs import Job
 from domain.timegrid import LOOK_S, default_grid
+from models.scenarios.bursts import MEMORY_S, burst_rates
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -142,6 +144,11 @@ class PoolLog:
         begin = bisect_left(self.submit_s, from_s)
         return np.array(self.submit_s[begin:]), np.array(self.gpus[begin:], dtype=np.int64)
 
+    def arrivals_between(self, from_s: float, until_s: float) -> tuple[Floats, Ints]:
+        """Instants and widths of the jobs that arrived in [from, until)."""
+        begin, end = bisect_left(self.submit_s, from_s), bisect_left(self.submit_s, until_s)
+        return np.array(self.submit_s[begin:end]), np.array(self.gpus[begin:end], dtype=np.int64)
+
     def known(self, from_s: float, as_of_s: float) -> "_Known":
         """What had been told before `as_of_s` of the jobs since `from_s`, at least the last `_LIVES`."""
         end = bisect_left(self.submit_s, as_of_s)
@@ -217,6 +224,7 @@ class PastStretches:
         self._tables = np.zeros((2, 0, len(quotas), len(self._edges) - 1))
         self._first = math.ceil(since_s / RASTER_S)
         self._drawn: tuple[int, Floats, Floats] | None = None
+        self._bursts: tuple[int, tuple[Burst, ...]] | None = None
         self._unknown = np.array(list(quotas.values()), dtype=np.float64)
 
     def arrived(self, job: Job, now_s: float) -> None:
@@ -253,6 +261,16 @@ class PastStretches:
             drawn.flags.writeable = False
             self._drawn = (slot, drawn[0], drawn[1])
         return self._drawn[1:]
+
+    def bursts(self, now_s: float) -> tuple[Burst, ...]:
+        """Bursts of the pools and their rates, looked up anew every half hour of the clock."""
+        slot = math.floor(now_s / RASTER_S)
+        if self._bursts is None or self._bursts[0] != slot:
+            at_s = max(slot * RASTER_S, self._begin_s)
+            since_s = max(at_s - MEMORY_S, self._first * RASTER_S)
+            arrivals = [log.arrivals_between(since_s, at_s) for log in self._logs.values()]
+            self._bursts = (slot, burst_rates(arrivals, since_s, at_s))
+        return self._bursts[1]
 
     def need(self, now_s: float) -> Floats:
         """GPUs that each pool's new jobs may claim: the peaks of `draw`, capped by the quota; same shape."""

@@ -1,6 +1,18 @@
 """One file per policy; this registry is the only list of them."""
 
-from solver.policies import anticipatory, backfill, fcfs, gssf, maxmin, reclaim, sia, sia_vc, ssf
+from solver.policies import (
+    anticipatory,
+    backfill,
+    fcfs,
+    gssf,
+    maxmin,
+    planned,
+    planned_perfect,
+    reclaim,
+    sia,
+    sia_vc,
+    ssf,
+)
 from solver.policies.base import PolicySpec
 
 POLICIES: dict[str, PolicySpec] = {
@@ -15,4 +27,6 @@ POLICIES: dict[str, PolicySpec] = {
     "sia-vc": sia_vc.SPEC,
     "anticipatory": anticipatory.SPEC,
     "anticipatory-perfect": anticipatory.PERFECT_SPEC,
+    "planned": planned.SPEC,
+    "planned-perfect": planned_perfect.SPEC,
 }

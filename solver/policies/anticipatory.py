@@ -1,61 +1,31 @@
 """Own lane, and lending by forecast: what may be lent now without a lane noticing later."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from domain.jobs import Job
-from domain.plans import NOTHING, Hold, Plan, Start
+from domain.plans import NOTHING, Plan, Start
 from domain.timegrid import default_grid
-from solver.budget import SlowdownBudget
-from solver.lane import Lanes
-from solver.lives import Cohorts, Entry, LifeBook, survival_at
-from solver.lookahead import Ahead, LookAhead
+from solver.explain.lending import LendingTerms, LendingView, explain_lending
+from solver.explain.words import Waiting
+from solver.lender import Lender, LenderSettings, Served
+from solver.lookahead import LookAhead
 from solver.policies.base import PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
-from solver.policies.victims import fewest
 
-FloatArray = NDArray[np.float64]
-
-_GUEST, _OWN, _REQUEUEABLE = range(3)
 _REFUSALS: Final = 6
 """Candidates refused in a row before a decision stops looking: the next ones live longer still."""
 _OVERDRAWN: Final = 0.1
 """Part of the usual charge that is allowed once the budget is overdrawn: it has to recover."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnticipatorySettings:
-    """Settings of `anticipatory`.
-
-    Attributes:
-        eps: share of jobs that may be slowed; 0 lends to nobody who must run to its end.
-        requeueable: share R of jobs that may be sent back and start again from zero.
-        share: part of what is left of the budget that one early start may use besides.
-        finish: a requeueable job is lent to if its chance of being sent back is at most this.
-        kinship: correlation of the lives of jobs that are submitted in one burst.
-    """
-
-    eps: float = 0.001
-    requeueable: float = 0.0
-    share: float = 0.001
-    finish: float = 0.3
-    kinship: float = 0.3
-
-    def __post_init__(self) -> None:
-        for name in ("eps", "requeueable", "share", "finish", "kinship"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
-
-
 class Anticipatory:
     """Own lane first; then early starts that are not expected to slow more jobs than the budget allows.
 
     Own jobs: what a lane has reached starts at once, by (submit, id) over all pools; where idle GPUs do not
-    suffice, requeueable guests are sent back, youngest first. While an own job has to wait, GPUs that come
-    free are kept for it and nothing is lent.
+    suffice, requeueable guests are sent back, youngest first. Where that does not suffice, the job whose
+    reference start comes first is served first. While an own job has to wait, GPUs that come free are kept
+    for it and nothing is lent.
 
     Lending: jobs beyond their lanes, of all pools alike, shortest forecast median first, ties by
     (submit, id); what does not fit is passed over. One that must run to its end starts if the jobs it is
@@ -65,171 +35,137 @@ class Anticipatory:
     After six refusals in a row a decision stops looking.
     """
 
-    def __init__(self, context: PolicyContext, settings: AnticipatorySettings) -> None:
-        self._lives = context.lives
-        self._demand = context.demand
+    def __init__(self, context: PolicyContext, settings: LenderSettings) -> None:
         self._settings = settings
-        self._capacity = sum(context.quotas.values())
-        self._quota = np.array(list(context.quotas.values()), dtype=float)
-        self._rank = {pool: k for k, pool in enumerate(context.quotas)}
-        self._begins_s = np.array(default_grid().edges_s[:-1])
-        self._lanes = Lanes(context.quotas, context.own)
-        self._budget = SlowdownBudget(context.quotas, settings.eps)
-        pools = len(self._rank)
-        self._book = LifeBook(3 * pools, pools, settings.kinship, self._begins_s)
-        self._cohorts = Cohorts()
-        self._backlog = np.zeros((len(self._rank), self._begins_s.size))
-        self._entries: dict[str, Entry] = {}
-        self._fresh: dict[str, FloatArray] = {}
-        self._keys: dict[str, tuple[float, float]] = {}
+        self._lender = Lender(context, settings)
         self._pending: PendingByWidth[tuple[float, float]] = PendingByWidth()
         self._proposed: dict[str, tuple[Job, float]] = {}
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job stands in its line, and its life is forecast."""
-        self._lanes.submitted(job)
-        self._budget.submitted(job, now_s)
-        curve = np.asarray(self._lives.survival(job))
-        self._entries[job.job_id] = Entry(job.job_id, job.num_gpus, curve, self._cohorts.of(job))
-        self._fresh[job.job_id] = survival_at(curve[None, :], self._begins_s[None, :])[0]
-        self._keys[job.job_id] = (self._lives.quantile_s(job, 0.5), job.submit_s)
-        self._join_queue(job)
+        self._lender.submitted(job, now_s)
+        self._offer(job)
 
     def started(self, job: Job, now_s: float) -> None:
         """A job runs, as own or as guest."""
-        self._leave_queue(job)
+        self._pending.discard(job.job_id)
         _, charge = self._proposed.pop(job.job_id, (job, 0.0))
-        self._lanes.started(job)
-        self._budget.started(job, now_s)
-        kind = _OWN
-        if job.job_id in self._lanes.guests:
-            kind = _REQUEUEABLE if self._may_send_back(job) else _GUEST
-            self._budget.charge(job, charge)
-        self._book.add(self._entries[job.job_id], now_s, self._group(job, kind))
+        self._lender.started(job, now_s, charge)
 
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
-        if job.job_id in self._book:
-            self._book.remove(job.job_id)
-        else:
-            self._leave_queue(job)
+        self._pending.discard(job.job_id)
         self._proposed.pop(job.job_id, None)
-        self._lanes.ended(job)
-        self._budget.ended(job, now_s)
-        for known in (self._entries, self._fresh, self._keys):
-            known.pop(job.job_id, None)
+        self._lender.ended(job, now_s)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest waits again, at its place."""
-        self._lanes.sent_back(job)
-        self._budget.sent_back(job, now_s)
-        self._book.remove(job.job_id)
-        self._join_queue(job)
+        self._lender.sent_back(job, now_s)
+        self._offer(job)
 
     def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Serve the lanes, sending guests back if need be; then lend what may be lent."""
         for job, _ in self._proposed.values():
-            self._pending.add(job, self._keys[job.job_id])
+            self._offer(job)
         self._proposed.clear()
-        converted = self._lanes.advance()
-        for job in converted:
-            self._book.move(job.job_id, self._group(job, _OWN))
-        due = self._lanes.due_in_order()
-        victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus)
-        idle_gpus += sum(victim.num_gpus for victim in victims)
-        starts: list[Start] = []
-        holds: list[Hold] = []
-        for job in due:
+        served = self._lender.serve(now_s, idle_gpus)
+        for start in served.starts:
+            self._pending.discard(start.job.job_id)
+        for job in self._lender.lanes.due.values():
             self._pending.discard(job.job_id)
-            if holds or job.num_gpus > idle_gpus:
-                holds.append(Hold(job.pool, job.num_gpus))
-                continue
-            idle_gpus -= job.num_gpus
-            starts.append(Start(job, False))
-        if not holds and idle_gpus and self._pending:
-            starts += self._lend(idle_gpus, now_s)
-        if not (starts or victims or converted or holds):
-            return NOTHING
-        return Plan(tuple(victims), tuple(converted), tuple(starts), tuple(holds))
+        starts = list(served.starts)
+        if not served.holds and served.idle_gpus and self._pending:
+            self._lend(served.idle_gpus, now_s)
+            starts += [Start(job, True) for job, _ in self._proposed.values()]
+        return _plan(served, starts)
 
-    def _lend(self, idle_gpus: int, now_s: float) -> list[Start]:
+    def waiting(self, now_s: float, idle_gpus: int) -> list[Waiting]:
+        """Why each job waits, right after a decision was carried out (`solver.explain`)."""
+        lender = self._lender
+        lines = (lender.lanes.line(pool).waiting.values() for pool in lender.rank)
+        beyond = [job for line in lines for job in line if not lender.runs(job)]
+        left, ahead = lender.budget.left(now_s), lender.ahead(now_s)
+        terms = LendingTerms(
+            allowed_jobs=self._allowed(left),
+            usual_jobs=self._settings.eps,
+            left_jobs=left,
+            finish=self._settings.finish,
+            lends_for_good=self._settings.eps > 0.0,
+        )
+        return explain_lending(
+            LendingView(
+                now_s=now_s,
+                idle_gpus=idle_gpus,
+                pools=list(lender.rank),
+                due=lender.lanes.due_in_order(),
+                beyond=sorted(beyond, key=lambda job: (lender.keys[job.job_id], job.job_id)),
+                ahead=ahead,
+                look=LookAhead(ahead, lender.capacity_gpus),
+                grid=default_grid(),
+                fresh=lender.fresh,
+                cohort_of=lender.cohort_of,
+                may_send_back=lender.may_send_back,
+                terms=terms,
+            )
+        )
+
+    def _lend(self, idle_gpus: int, now_s: float) -> None:
+        """Propose early starts, one after another."""
         job = self._pending.best(idle_gpus)
         if job is None:
-            return []
-        ahead = self._look_ahead(now_s)
-        left = self._budget.left(now_s)
-        allowed = self._settings.eps * _OVERDRAWN
-        if left > 0.0:
-            allowed = self._settings.eps + self._settings.share * left
+            return
+        look = self._lender.look_ahead(now_s)
+        self._lend_greedily(look, idle_gpus, self._allowed(self._lender.budget.left(now_s)))
+
+    def _lend_greedily(self, look: LookAhead, idle_gpus: int, allowed: float) -> None:
         refused: list[Job] = []
-        while job is not None and len(refused) < _REFUSALS:
+        while idle_gpus and len(refused) < _REFUSALS:
+            job = self._pending.best(idle_gpus)
+            if job is None:
+                break
             self._pending.discard(job.job_id)
-            charge = self._accept(ahead, job, allowed)
+            charge = self._accept(look, job, allowed)
             if charge is None:
                 refused.append(job)
             else:
                 self._proposed[job.job_id] = (job, charge)
                 idle_gpus -= job.num_gpus
-            job = self._pending.best(idle_gpus) if idle_gpus else None
         for job in refused:
-            self._pending.add(job, self._keys[job.job_id])
-        return [Start(job, True) for job, _ in self._proposed.values()]
+            self._offer(job)
 
-    def _accept(self, ahead: LookAhead, job: Job, allowed: float) -> float | None:
+    def _allowed(self, left: float) -> float:
+        """Jobs that one early start may slow, with so much left of the budget."""
+        if left > 0.0:
+            return self._settings.eps + self._settings.share * left
+        return self._settings.eps * _OVERDRAWN
+
+    def _accept(self, look: LookAhead, job: Job, allowed: float) -> float | None:
         """The charge of lending to a job; None if it is refused."""
-        fresh = self._fresh[job.job_id]
-        if self._may_send_back(job):
-            if ahead.chance_sent_back(job.num_gpus, fresh) > self._settings.finish:
+        fresh = self._lender.fresh[job.job_id]
+        if self._lender.may_send_back(job):
+            if look.chance_sent_back(job.num_gpus, fresh) > self._settings.finish:
                 return None
-            ahead.add_requeueable(job.num_gpus, fresh)
+            look.add_requeueable(job.num_gpus, fresh)
             return 0.0
-        cohort = self._entries[job.job_id].cohort
-        trial = ahead.try_guest(self._rank[job.pool], job.num_gpus, fresh, cohort)
+        trial = look.try_guest(self._lender.rank[job.pool], job.num_gpus, fresh, self._lender.cohort_of(job))
         if self._settings.eps == 0.0 or trial.charge > allowed:
             return None
-        ahead.add(trial)
+        look.add(trial)
         return trial.charge
 
-    def _look_ahead(self, now_s: float) -> LookAhead:
-        alive = self._book.alive(now_s)
-        guest, own, requeueable = alive.mean.reshape(3, len(self._rank), -1)
-        ahead = Ahead(
-            own=own,
-            guest=guest,
-            requeueable=requeueable,
-            backlog=self._backlog,
-            variance=alive.variance,
-            cohort_sd=alive.cohort_sd,
-            kinship=self._settings.kinship,
-            peaks=self._demand.peaks(now_s),
-            arrivals=self._demand.arrivals(now_s),
-            quota_gpus=self._quota,
-        )
-        return LookAhead(ahead, self._capacity)
+    def _offer(self, job: Job) -> None:
+        self._pending.add(job, self._lender.keys[job.job_id])
 
-    def _join_queue(self, job: Job) -> None:
-        self._pending.add(job, self._keys[job.job_id])
-        self._backlog[self._rank[job.pool]] += job.num_gpus * self._fresh[job.job_id]
 
-    def _leave_queue(self, job: Job) -> None:
-        self._pending.discard(job.job_id)
-        self._backlog[self._rank[job.pool]] -= job.num_gpus * self._fresh[job.job_id]
-
-    def _may_send_back(self, job: Job) -> bool:
-        return job.is_requeueable(self._settings.requeueable)
-
-    def _group(self, job: Job, kind: int) -> int:
-        return kind * len(self._rank) + self._rank[job.pool]
-
-    def _victims_for(self, missing_gpus: int) -> list[Job]:
-        """Youngest requeueable guests that give up `missing_gpus`, or all; none that could be spared."""
-        candidates = (job for job in reversed(self._lanes.guests.values()) if self._may_send_back(job))
-        return fewest(candidates, missing_gpus)
+def _plan(served: Served, starts: list[Start]) -> Plan:
+    if not (starts or served.victims or served.converted or served.holds):
+        return NOTHING
+    return Plan(tuple(served.victims), tuple(served.converted), tuple(starts), tuple(served.holds))
 
 
 SPEC = PolicySpec(
     build=Anticipatory,
-    settings=AnticipatorySettings,
+    settings=LenderSettings,
     uses_lives=True,
     uses_demand=True,
     may_send_back=True,

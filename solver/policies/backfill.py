@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan, Start
-from solver.policies.base import LevelSettings, PolicyContext, PolicySpec
+from solver.policies.base import Lends, LevelSettings, PolicyContext, PolicySpec
 
 
 @dataclass(slots=True)
@@ -137,4 +137,6 @@ class Backfill:
         return start_s + estimate_s
 
 
-SPEC = PolicySpec(build=Backfill, settings=LevelSettings, uses_lives=True, takes_estimates=True)
+SPEC = PolicySpec(
+    build=Backfill, settings=LevelSettings, uses_lives=True, takes_estimates=True, lends=Lends.NOBODY
+)

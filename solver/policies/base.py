@@ -7,6 +7,7 @@ an instant are told. A policy sees `Job`, never `JobOutcome`; what it believes a
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from enum import StrEnum
 from typing import Any, Protocol, get_type_hints
 
 from domain.errors import SettingError
@@ -14,6 +15,14 @@ from domain.forecasts import LifetimeForecaster
 from domain.jobs import Job
 from domain.plans import Plan
 from solver.demand import DemandForecaster, NoDemand
+
+
+class Lends(StrEnum):
+    """To whom a policy lends: who may start beyond its pool's own lane or quota."""
+
+    NOBODY = "nobody"
+    REQUEUEABLE = "requeueable"
+    ALL = "all"
 
 
 class Policy(Protocol):
@@ -82,6 +91,8 @@ class PolicySpec:
         tick_s: while jobs wait it also decides at every multiple of this, not only when something happens.
         may_send_back: it stops guests, so its schedules contain lost attempts.
         has_own_lanes: it tells own jobs from guests, and own widths never exceed the quota.
+        converts: guests that their lane reaches become own; where not, a guest stays one (SIA).
+        lends: who may start beyond its pool's own lane or quota.
     """
 
     build: Callable[[PolicyContext, Any], Policy]
@@ -96,6 +107,8 @@ class PolicySpec:
     tick_s: float | None = None
     may_send_back: bool = False
     has_own_lanes: bool = False
+    converts: bool = True
+    lends: Lends = Lends.ALL
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan, Start
 from solver.lane import Lanes
-from solver.policies.base import NoSettings, PolicyContext, PolicySpec
+from solver.policies.base import Lends, NoSettings, PolicyContext, PolicySpec
 
 
 class Fcfs:
@@ -40,4 +40,4 @@ class Fcfs:
         return Plan(starts=tuple(Start(job, False) for job in self._lanes.due_in_order()))
 
 
-SPEC = PolicySpec(build=Fcfs, settings=NoSettings, has_own_lanes=True)
+SPEC = PolicySpec(build=Fcfs, settings=NoSettings, has_own_lanes=True, lends=Lends.NOBODY)

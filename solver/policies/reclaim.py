@@ -6,7 +6,7 @@ from enum import StrEnum
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan, Start
 from solver.lane import Lanes
-from solver.policies.base import PolicyContext, PolicySpec
+from solver.policies.base import Lends, PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
 from solver.policies.victims import fewest
 
@@ -139,5 +139,10 @@ class Reclaim:
 
 
 SPEC = PolicySpec(
-    build=Reclaim, settings=ReclaimSettings, uses_lives=True, may_send_back=True, has_own_lanes=True
+    build=Reclaim,
+    settings=ReclaimSettings,
+    uses_lives=True,
+    may_send_back=True,
+    has_own_lanes=True,
+    lends=Lends.REQUEUEABLE,
 )

@@ -189,6 +189,12 @@ def _need(pool: _PoolBooks) -> tuple[float, int]:
 
 
 SPEC = PolicySpec(
-    build=Sia, settings=SiaSettings, uses_lives=True, uses_demand=True, tick_s=60.0, has_own_lanes=True
+    build=Sia,
+    settings=SiaSettings,
+    uses_lives=True,
+    uses_demand=True,
+    tick_s=60.0,
+    has_own_lanes=True,
+    converts=False,
 )
 PERFECT_SPEC = replace(SPEC, is_clairvoyant=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan, Start
-from solver.policies.base import LevelSettings, PolicyContext, PolicySpec
+from solver.policies.base import Lends, LevelSettings, PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
 
 
@@ -88,4 +88,4 @@ def _build(context: PolicyContext, settings: LevelSettings) -> ShortestServiceFi
     return ShortestServiceFirst(context, settings, context.quotas, lambda job: job.pool)
 
 
-SPEC = PolicySpec(build=_build, settings=LevelSettings, uses_lives=True)
+SPEC = PolicySpec(build=_build, settings=LevelSettings, uses_lives=True, lends=Lends.NOBODY)

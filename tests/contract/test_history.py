@@ -63,8 +63,42 @@ def test_a_file_becomes_jobs_on_the_clusters_clock(imports):
         "num_jobs": 2, "num_skipped": 0, "num_faults": 0, "faults": [], "sha256": answer.json()["sha256"]
     }  # fmt: skip
     assert jobs(imports) == [
-        ("a", "speech", 3600.0, 1, 100.0, None, None, None, None, "failed", 8600.0, None, None, None, None),
-        ("b", "vision", 3660.0, 2, 30.0, "ada", None, None, None, "completed", None, None, None, None, None),
+        (
+            "a",
+            "speech",
+            3600.0,
+            1,
+            100.0,
+            None,
+            None,
+            None,
+            None,
+            "failed",
+            8600.0,
+            None,
+            None,
+            None,
+            None,
+            None,
+        ),
+        (
+            "b",
+            "vision",
+            3660.0,
+            2,
+            30.0,
+            "ada",
+            None,
+            None,
+            None,
+            "completed",
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+        ),
     ]
     assert num_chunks(imports) == 0
     after = told(imports, answer.json()["import_id"])

@@ -8,8 +8,13 @@ import pytest
 from walks import CLUSTER, QUOTAS, Executed, LiveCluster, Scheduled, check_decisions, check_tables
 
 from app.children.state import LiveDesk
-from app.services import clusters
+from app.services import applying, clusters
 from app.services.facts import Fact, FactKind
+from app.services.planning import publish
+from app.store import plans
+from app.store.engine import reading
+from domain.cluster import Gpu
+from domain.plans import Hold, Placement, Plan, Start
 
 Kind = type[Executed] | type[Scheduled]
 Made = Callable[..., Any]
@@ -179,3 +184,48 @@ def test_a_late_plan_does_not_let_a_guest_overtake_an_own_job(made: Made):
     assert len(world.jobs("waiting")) == 2
     world.plan()
     assert len(split(world)[1]) == 1
+
+
+def test_a_plan_that_breaks_a_rule_never_leaves_and_its_own_starts_do(made: Made, monkeypatch: Any):
+    world = made(Executed, "reclaim", ALL)
+    own, _, beyond = submit(world, "a", "a", "a")
+    desk = LiveDesk(world.engine, CLUSTER, world.row().epoch)
+    desk.catch_up(10**9)
+    jobs = {job_id: desk._jobs[job_id] for job_id in (own, beyond)}
+    rogue = Plan(starts=(Start(jobs[own], False), Start(jobs[beyond], True)), holds=(Hold("a", 2),))
+    monkeypatch.setattr(desk.trained.policy, "decide", lambda _now_s, _idle_gpus: rogue)
+    answer = desk.decide(world.now_s, 5, is_lending=True)
+    assert answer["starts"] == [{"job_id": own, "is_guest": False}]
+    assert answer["holds"] == []
+    assert [said.split(":")[0] for said in answer["refused"]] == [
+        "lent-while-due-job-waits",
+        "hold-beyond-quota",
+    ]
+
+
+def test_why_a_plan_was_refused_is_kept_with_it(made: Made):
+    world = made(Executed, "reclaim", ALL)
+    submit(world, "a")
+    world.begin_plan()
+    request, answer = world.plans_under_way.pop()
+    said = {**answer, "refused": ["star-rule: found by hand"]}
+    done = publish(world.engine, CLUSTER, request, said, "run-by-hand", world.clock)
+    assert done["num_refused"] == 1
+
+
+def test_a_place_that_breaks_a_rule_is_not_given(made: Made, monkeypatch: Any):
+    world = made(Executed, "fcfs")
+    first, second = submit(world, "a", "b")
+
+    def all_on_one(jobs: Any, *_rest: Any) -> tuple[Placement, ...]:
+        return tuple(Placement(job.job_id, (Gpu("n1", 0),)) for job in jobs)
+
+    monkeypatch.setattr(applying, "place", all_on_one)
+    world.plan()
+    assert [job.job_id for job in world.jobs("running")] == [first]
+    with reading(world.engine) as session:
+        plan = plans.latest(session, CLUSTER)
+    assert plan is not None
+    (dropped,) = plan.content["dropped"]
+    assert dropped["job_id"] == second
+    assert dropped["why"].startswith("gpu-in-use: ")

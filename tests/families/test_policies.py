@@ -86,6 +86,14 @@ def test_its_schedules_keep_every_rule_and_run_every_job(policy, chosen, instanc
 
 
 @every_choice
+@fixed(15)
+@given(instances(), shares)
+def test_every_plan_passes_the_independent_checker(policy, chosen, instance, share):
+    jobs, durations, quotas = instance
+    run(policy, jobs, durations, quotas, checks_plans=True, **with_share(policy, chosen, share))
+
+
+@every_choice
 @fixed(25)
 @given(instances(), shares)
 def test_it_sends_back_only_if_it_says_so(policy, chosen, instance, share):

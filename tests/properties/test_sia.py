@@ -125,4 +125,5 @@ def test_the_clairvoyant_are_given_the_truth_by_the_simulator_only():
         "sia-perfect",
         "sia-vc",
         "anticipatory-perfect",
+        "planned-perfect",
     }

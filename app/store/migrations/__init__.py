@@ -2,5 +2,5 @@
 
 from typing import Final
 
-HEAD: Final = "0002"
+HEAD: Final = "0003"
 """The newest change: what the database must have for this code."""

@@ -5,7 +5,9 @@ import pytest
 from data.history import from_frame, from_jobs
 from domain.errors import ClairvoyanceError, SettingError
 from domain.jobs import Job, JobOutcome
+from simulator.references import learned_estimates_s, reference_world
 from simulator.replay import replay
+from simulator.report import Lived, reference_of
 from simulator.workload import make_workload
 from solver.policies import POLICIES
 
@@ -219,3 +221,29 @@ def test_the_past_is_learned_in_the_order_of_ending():
 def test_nothing_to_measure_is_refused():
     with pytest.raises(SettingError, match="eval-from = 500 s: nothing to measure"):
         workload(*QUEUE, eval_from_s=500.0)
+
+
+# Worlds without sharing to measure against.
+
+
+def test_the_default_is_the_reference_of_every_report():
+    one = workload(*PAST, *QUEUE)
+    assert reference_world(one, "fcfs") == reference_of(one)
+
+
+@pytest.mark.parametrize("may_see_truth", [True, False])
+def test_backfilling_is_what_the_policy_does_with_the_same_estimates(may_see_truth):
+    one = workload(*PAST, *QUEUE, ("quick8", 102, 1), ("slow8", 103, 20))
+    done = replay(one, "backfill", {}, may_see_truth=may_see_truth)
+    assert reference_world(one, "backfill", may_see_truth=may_see_truth) == Lived.of(done.schedule)
+
+
+def test_learned_estimates_are_what_was_believed_at_submit():
+    believed = learned_estimates_s(workload(*PAST, *QUEUE))
+    assert believed["slow7"] > believed["quick7"]
+    assert believed.keys() == {"first", "slow7", "quick7"}
+
+
+def test_an_unknown_reference_is_refused():
+    with pytest.raises(SettingError, match="no reference 'best'; there are: fcfs, backfill, priority"):
+        reference_world(workload(*PAST, *QUEUE), "best")

@@ -1,10 +1,10 @@
 """Gangs on real GPUs: whole, disjoint, on few nodes."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from dataclasses import replace
+
 from support import job
 
-from domain.cluster import Gpu
+from domain.cluster import Gpu, Node
 from solver.placement import place
 
 
@@ -36,21 +36,30 @@ def test_who_finds_too_few_is_left_out_and_those_behind_are_not():
     assert [one.job_id for one in placed] == ["y"]
 
 
-@given(
-    st.lists(st.integers(1, 9), max_size=8),
-    st.lists(st.integers(0, 8), min_size=1, max_size=6),
-)
-def test_gpus_are_given_once_and_whole_gangs_or_nothing(widths: list[int], sizes: list[int]):
-    nodes = idle(**{f"n{k}": size for k, size in enumerate(sizes)})
-    jobs = [job(f"j{k}", num_gpus=width) for k, width in enumerate(widths)]
-    placed = place(jobs, nodes)
-    given_gpus = [gpu for one in placed for gpu in one.gpus]
-    assert len(given_gpus) == len(set(given_gpus)) <= sum(sizes)
-    assert {gpu for gpus in nodes.values() for gpu in gpus} >= set(given_gpus)
-    width = {one.job_id: one.num_gpus for one in jobs}
-    assert all(len(one.gpus) == width[one.job_id] for one in placed)
-    left = sum(sizes)
-    for one in jobs:  # greedy in order: only who really finds too few is left out
-        if one.num_gpus <= left:
-            assert one.job_id in {p.job_id for p in placed}
-            left -= one.num_gpus
+def test_earlier_jobs_come_first_and_are_still_packed_largest_first():
+    placed = place([job("a", num_gpus=1), job("b", num_gpus=4), job("c", num_gpus=4)], idle(n1=4, n2=4))
+    assert [one.job_id for one in placed] == ["a", "b"]
+    assert nodes_of(placed[0]) != nodes_of(placed[1])
+
+
+def test_a_gang_is_not_spread_over_more_nodes_than_it_needs():
+    nodes = [Node("n1", 4), Node("n2", 4)]
+    assert place([job("x", num_gpus=4)], idle(n1=3, n2=3), nodes) == ()
+
+
+def test_widths_that_are_no_power_of_two_are_tried_once_more():
+    placed = place([job("x", num_gpus=3), job("y", num_gpus=5)], idle(n1=8))
+    assert [one.job_id for one in placed] == ["x", "y"]
+
+
+def test_a_type_is_kept_and_gpus_of_no_type_are_any_ones():
+    nodes = {"n1": [Gpu("n1", 0, "v100")], "n2": [Gpu("n2", 0, "a100")]}
+    typed = replace(job("x"), gpu_type="v100")
+    assert nodes_of(place([typed], nodes)[0]) == ["n1"]
+    assert place([replace(typed, num_gpus=2)], nodes) == ()
+    assert nodes_of(place([typed], idle(n3=1))[0]) == ["n3"]
+
+
+def test_small_pieces_leave_large_cells_whole():
+    placed = place([job("x"), job("y", num_gpus=2)], idle(n1=4, n2=7, n3=8))
+    assert [nodes_of(one) for one in placed] == [["n2"], ["n2"]]

@@ -1,0 +1,105 @@
+"""The command `antecast why`: why jobs wait at an instant of a replay, and what would change that."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from simulator.waiting import Explained
+    from solver.explain.words import Waiting
+
+commands = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@commands.command(
+    "why",
+    epilog="Example: antecast why --jobs jobs.csv --pools pools.csv --policy anticipatory "
+    "--train-until 1641600 --at 1814400 --job j01234",
+)
+def why(
+    jobs: Annotated[
+        Path, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
+    ],
+    pools: Annotated[Path, typer.Option("--pools", help="CSV of pools (pool, quota_gpus).")],
+    at: Annotated[float, typer.Option("--at", help="Instant (s) of the question, on the clock of --jobs.")],
+    policy: Annotated[str, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")],
+    train_until: Annotated[
+        float, typer.Option("--train-until", help="Instant (s) at which the replay begins.")
+    ] = 0.0,
+    history: Annotated[
+        Path | None,
+        typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
+    ] = None,
+    file_format: Annotated[str, typer.Option("--format", help="Format of the files of jobs.")] = "csv",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated."),
+    ] = None,
+    job: Annotated[str | None, typer.Option("--job", help="Ask about this job only, in full.")] = None,
+    most: Annotated[
+        int, typer.Option("--most", min=1, help="How many jobs to print, the first in line first.")
+    ] = 40,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")] = 0,
+    clairvoyant: Annotated[
+        bool, typer.Option("--clairvoyant", help="Let the policy see true lives; the answer is starred.")
+    ] = False,
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="Skip bad rows, and list them, instead of refusing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
+) -> None:
+    """Say why jobs wait at an instant: the reason, the numbers, what would let them start, and when they may.
+
+    The history is replayed up to --at, the policy decides there, and whoever still waits is explained. What
+    each reason means: docs/explain-waiting.md.
+    """
+    from app.console import bars, print_json, tell_inputs  # noqa: PLC0415
+    from app.services.compare import parse_pairs  # noqa: PLC0415
+    from app.services.ingest import Source, load  # noqa: PLC0415
+    from app.services.waiting import as_document, select  # noqa: PLC0415
+    from simulator.waiting import explain_at  # noqa: PLC0415
+
+    if at < train_until:
+        raise typer.BadParameter(f"--at {at:g} lies before the replay begins (--train-until {train_until:g})")
+    inputs = load(Source(jobs, pools, history, file_format, train_until, None, lenient))
+    tell_inputs(inputs, as_json=as_json)
+    with bars(is_silent=as_json) as bar_for:
+        explained = explain_at(
+            inputs.workload,
+            policy,
+            parse_pairs(settings or []),
+            at,
+            may_see_truth=clairvoyant,
+            seed=seed,
+            progress=bar_for(policy),
+        )
+    if as_json:
+        print_json(as_document(explained, job))
+        return
+    chosen = select(explained, job)
+    _tell(explained, chosen if job is not None else chosen[:most], is_one=job is not None)
+
+
+def _tell(explained: "Explained", chosen: "Sequence[Waiting]", *, is_one: bool) -> None:
+    from app.console import result_console  # noqa: PLC0415
+    from app.services.waiting import by_reason  # noqa: PLC0415
+    from app.waiting_tables import in_full, overview  # noqa: PLC0415
+
+    console = result_console()
+    star = "*" if explained.saw_truth else ""
+    reasons = ", ".join(f"{count} {why}" for why, count in by_reason(explained.waiting).items())
+    console.print(
+        f"{explained.policy}{star} at {explained.at_s:g} s: {explained.running} jobs run, "
+        f"{explained.idle_gpus} GPUs are idle, {len(explained.waiting)} jobs wait"
+        + (f" ({reasons})" if reasons else ""),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    if is_one:
+        for line in in_full(chosen[0], explained.at_s):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    elif chosen:
+        console.print(overview(chosen, explained.at_s))

@@ -1,0 +1,89 @@
+"""The answer for all waiting jobs: the policy's own reasons or those of the state, tried out, and when."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from domain.jobs import Job
+from solver.explain.scene import Scene, explain_by_state, no_host, no_place, no_promise
+from solver.explain.starts import LEVEL, expected_starts, lives_left
+from solver.explain.words import Change, Explains, Lever, Waiting, Why
+from solver.policies.base import Policy
+
+_SHORT: frozenset[Why] = frozenset({Why.NO_IDLE_GPU, Why.WIDER_THAN_IDLE})
+
+
+def explain_waiting(policy: Policy, scene: Scene, level: float = LEVEL) -> list[Waiting]:
+    """Why each job waits, by (submit, id).
+
+    The policy is asked what it would do with more GPUs, so it is not to be used after this.
+
+    Args:
+        policy: told all facts up to the instant, its last plan carried out.
+        scene: the cluster then.
+        level: of the lives behind the latest expected start; those behind the earliest are at 1 - level.
+    """
+    state = scene.state
+    if isinstance(policy, Explains):
+        found = list(policy.waiting(state.now_s, state.idle_gpus))
+    else:
+        found = explain_by_state(scene)
+    due = {job.job_id for job in scene.due()}
+    needs = _gpus_needed(policy, scene)
+    explained = (_completed(scene, one, needs, is_due=one.job.job_id in due) for one in found)
+    return _with_intervals(scene, explained, level)
+
+
+def _completed(scene: Scene, one: Waiting, needs: Mapping[str, int], *, is_due: bool) -> Waiting:
+    """The reason, or a stronger one that the policy knows nothing of; and how many GPUs would do."""
+    job, state = one.job, scene.state
+    quota = state.quotas.get(job.pool, 0)
+    if scene.owes.has_own_lanes and job.num_gpus > quota:
+        one = no_promise(job, quota)
+    elif one.why in _SHORT:
+        one = no_host(scene, job) or one
+    else:
+        one = no_place(scene, job) or one
+    gpus = needs.get(job.job_id)
+    if not (scene.is_lending or is_due or one.why is Why.NO_PROMISE):
+        return _switched_off(job, would_start=gpus is not None and gpus <= state.idle_gpus)
+    is_told = any(change.lever is Lever.FREE_GPUS for change in one.changes)
+    if gpus is None or gpus <= state.idle_gpus or is_told:
+        return one
+    change = Change(Lever.FREE_GPUS, gpus, f"starts at once if {gpus} GPUs were idle ({state.idle_gpus} are)")
+    return replace(one, changes=(change, *one.changes))
+
+
+def _switched_off(job: Job, *, would_start: bool) -> Waiting:
+    text = "lending is switched off: it waits for its own lane"
+    change = Change(Lever.LENDING_ON, None, "starts at once if lending were switched on")
+    return Waiting(job, Why.LENDING_OFF, text, {}, (change,) if would_start else ())
+
+
+def _gpus_needed(policy: Policy, scene: Scene) -> dict[str, int]:
+    """By id, with how many idle GPUs the policy would start a job now; those found by asking it."""
+    state = scene.state
+    capacity = sum(state.quotas.values())
+    needs: dict[str, int] = {}
+    for gpus in _tried(state.idle_gpus, capacity):
+        for start in policy.decide(state.now_s, gpus).starts:
+            needs.setdefault(start.job.job_id, gpus)
+    return needs
+
+
+def _tried(idle_gpus: int, capacity_gpus: int) -> list[int]:
+    """Numbers of idle GPUs to ask about: one by one at first, then in ever larger steps."""
+    more = [*range(17), *(2**k for k in range(5, 31))]
+    return sorted({min(idle_gpus + one, capacity_gpus) for one in more if idle_gpus <= capacity_gpus})
+
+
+def _with_intervals(scene: Scene, found: Iterable[Waiting], level: float) -> list[Waiting]:
+    state = scene.state
+    curves = {job_id: scene.survival(one.job) for job_id, one in state.known.items()}
+    ages_s = {job_id: state.now_s - since_s for job_id, since_s in scene.started_s.items()}
+    lendable = [job.job_id for job in scene.waiting() if scene.may_lend_to(job)]
+    starts = expected_starts(state, lives_left(curves, ages_s, level), lends_to=lendable)
+    complete = []
+    for one in sorted(found, key=lambda one: (one.job.submit_s, one.job.job_id)):
+        earliest_s, latest_s = starts[one.job.job_id]
+        complete.append(replace(one, earliest_s=earliest_s, latest_s=latest_s))
+    return complete

@@ -1,0 +1,320 @@
+"""The books of a policy that lends: lanes, lives, what waits, the budget, and the time ahead made of them.
+
+Policies that lend by forecast differ in whom they choose. Everything else they do alike, and it is here:
+own jobs first, guests sent back where a lane needs their GPUs, and what is known of the time ahead.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domain.jobs import Job
+from domain.measures import is_slowed
+from domain.plans import Hold, Start
+from domain.timegrid import default_grid
+from solver.budget import SlowdownBudget
+from solver.lane import Lanes
+from solver.lives import Cohorts, Entry, Fates, LifeBook, survival_at
+from solver.lookahead import Ahead, Bursts, LookAhead, Stakes
+from solver.policies.base import PolicyContext
+from solver.policies.victims import fewest
+from solver.tolerance import Tolerance
+
+FloatArray = NDArray[np.float64]
+
+_GUEST, _OWN, _REQUEUEABLE = range(3)
+_LOW_LEVEL: Final = 0.25
+"""Lives not known yet are taken at this level where shorter means more cautious."""
+_HIGH_LEVEL: Final = 0.9
+_PRIOR_JOBS: Final = 50.0
+_MOST_WEIGHT: Final = 20.0
+_FATES_SEED: Final = 0
+_MOST_LATE_S: Final = 1800.0
+_FIRST, _IN_TIME, _LATE = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class LenderSettings:
+    """Settings that policies which lend by forecast have in common.
+
+    Attributes:
+        eps: share of jobs that may be slowed; 0 lends to nobody who must run to its end.
+        requeueable: share R of jobs that may be sent back and start again from zero.
+        share: part of what is left of the budget that one early start may use besides eps.
+        finish: a requeueable job is lent to if its chance of being sent back is at most this.
+        kinship: correlation of the lives of jobs that are submitted in one burst.
+        patience_s: how long lane starts are taken to wait where GPUs are missing, in the mean: the urgency
+            of a start falls by e with each such time by which its pool is ahead of the reference.
+        burst_weight: what the charge for bursts counts. It is an upper bound by far: it takes all of a burst
+            to be slowed wherever a GPU is missing, and each pool to have the room that it has now.
+    """
+
+    eps: float = 0.001
+    requeueable: float = 0.0
+    share: float = 0.0003
+    finish: float = 0.3
+    kinship: float = 0.3
+    patience_s: float = 3600.0
+    burst_weight: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name in ("eps", "requeueable", "share", "finish", "kinship", "burst_weight"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
+        if not self.patience_s > 0.0:
+            raise ValueError(f"patience_s is {self.patience_s}, must be positive")
+
+
+class Served(NamedTuple):
+    """What the lanes get at one instant.
+
+    Attributes:
+        victims: guests to send back.
+        converted: guests that have become own.
+        starts: own jobs that start.
+        holds: own jobs that have to wait: GPUs that come free are kept for them.
+        idle_gpus: left over; lent only where nobody has to wait.
+    """
+
+    victims: list[Job]
+    converted: list[Job]
+    starts: list[Start]
+    holds: list[Hold]
+    idle_gpus: int
+
+
+class Lender:
+    """Told every fact, asked to serve the lanes and for the time ahead.
+
+    Args:
+        context: what the policy is built from.
+        settings: see there.
+
+    Attributes:
+        lanes: of all pools.
+        budget: of jobs that may be slowed.
+        capacity_gpus: of the cluster.
+        rank: of each pool.
+    """
+
+    def __init__(self, context: PolicyContext, settings: LenderSettings) -> None:
+        self._lives = context.lives
+        self._demand = context.demand
+        self._settings = settings
+        self.capacity_gpus = sum(context.quotas.values())
+        self.rank = {pool: k for k, pool in enumerate(context.quotas)}
+        self.lanes = Lanes(context.quotas, context.own)
+        self.budget = SlowdownBudget(context.quotas, settings.eps)
+        self._tolerance = Tolerance(self.budget.shadow, list(self.rank), self._least_work_s)
+        pools = len(self.rank)
+        self._quota = np.array(list(context.quotas.values()), dtype=float)
+        self._begins_s = np.array(default_grid().edges_s[:-1])
+        self._lengths_s = np.diff(default_grid().edges_s)
+        self._book = LifeBook(3 * pools, pools, self._begins_s)
+        self._cohorts = Cohorts()
+        self._fates = Fates(settings.kinship, _FATES_SEED)
+        self._backlog = np.zeros((pools, self._begins_s.size))
+        self._num_waiting = np.zeros(pools)
+        self._num_submitted = np.zeros(pools)
+        self._entries: dict[str, Entry] = {}
+        self._low_s: dict[str, float] = {}
+        self._high_s: dict[str, float] = {}
+        self._used = np.zeros(pools)
+        self.fresh: dict[str, FloatArray] = {}
+        self.keys: dict[str, tuple[float, float]] = {}
+
+    def submitted(self, job: Job, now_s: float) -> None:
+        """A job stands in its line, and its life is forecast."""
+        self.lanes.submitted(job)
+        self.budget.submitted(job, now_s)
+        curve = np.asarray(self._lives.survival(job))
+        self._entries[job.job_id] = Entry(job.job_id, job.num_gpus, curve, self._cohorts.of(job))
+        self._low_s[job.job_id] = self._lives.quantile_s(job, _LOW_LEVEL)
+        self._high_s[job.job_id] = self._lives.quantile_s(job, _HIGH_LEVEL)
+        self.fresh[job.job_id] = survival_at(curve[None, :], self._begins_s[None, :])[0]
+        self.keys[job.job_id] = (self._lives.quantile_s(job, 0.5), job.submit_s)
+        self._num_submitted[self.rank[job.pool]] += 1
+        self._waits(job, 1)
+
+    def started(self, job: Job, now_s: float, charge: float) -> None:
+        """A job runs, as own or as guest that is expected to slow `charge` jobs."""
+        self._waits(job, -1)
+        self.lanes.started(job)
+        self.budget.started(job, now_s)
+        kind = _OWN
+        if job.job_id in self.lanes.guests:
+            kind = _REQUEUEABLE if self.may_send_back(job) else _GUEST
+            self.budget.charge(job, charge)
+        self._book.add(self._entries[job.job_id], now_s, self._group(job, kind))
+        self._used[self.rank[job.pool]] += job.num_gpus
+
+    def ended(self, job: Job, now_s: float) -> None:
+        """A job has ended or was cancelled."""
+        if self.runs(job):
+            self._stops(job)
+        else:
+            self._waits(job, -1)
+        self.lanes.ended(job)
+        self.budget.ended(job, now_s)
+        for known in (self._entries, self._low_s, self._high_s, self.fresh, self.keys):
+            known.pop(job.job_id, None)
+
+    def sent_back(self, job: Job, now_s: float) -> None:
+        """A guest waits again, at its place."""
+        self.lanes.sent_back(job)
+        self.budget.sent_back(job, now_s)
+        self._stops(job)
+        self._waits(job, 1)
+
+    def runs(self, job: Job) -> bool:
+        """Whether a job runs."""
+        return job.job_id in self._book
+
+    def may_send_back(self, job: Job) -> bool:
+        """Whether a job may be sent back and start again from zero."""
+        return job.is_requeueable(self._settings.requeueable)
+
+    def tail_s(self, job: Job) -> float:
+        """A high quantile of a waiting job's life, seconds."""
+        return self._high_s[job.job_id]
+
+    def used_gpus(self) -> FloatArray:
+        """(pools,) GPUs of the jobs that run."""
+        return self._used.copy()
+
+    def cohort_of(self, job: Job) -> int:
+        """The burst a job belongs to."""
+        return self._entries[job.job_id].cohort
+
+    def serve(self, now_s: float, idle_gpus: int) -> Served:
+        """Let lanes advance, and start what they have reached.
+
+        Where idle GPUs do not suffice, guests are sent back, youngest first. Where that does not suffice
+        either, the jobs whose reference start comes first are served first, and the others wait.
+        """
+        converted = self.lanes.advance()
+        for job in converted:
+            self._book.move(job.job_id, self._group(job, _OWN))
+        self._tolerance.refresh(now_s)
+        due = self.lanes.due_in_order()
+        victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus)
+        idle_gpus += sum(victim.num_gpus for victim in victims)
+        if sum(job.num_gpus for job in due) <= idle_gpus:
+            starts = [Start(job, False) for job in due]
+            idle_gpus -= sum(job.num_gpus for job in due)
+            return Served(victims, converted, starts, [], idle_gpus)
+        return self._ration(due, now_s, Served(victims, converted, [], [], idle_gpus))
+
+    def _ration(self, due: list[Job], now_s: float, served: Served) -> Served:
+        """Too few GPUs for all that is due: they go where they still keep somebody from being slowed.
+
+        Whoever is late already is late once; whoever could still be on time, also a job beyond its lane that
+        the reference starts now, is served before him, by reference start. Nobody is passed over for ever:
+        one that is late by half an hour comes first. GPUs are kept for the first who needs more than there
+        are, unless he is late already.
+        """
+        own = {job.job_id for job in due}
+        pools = dict.fromkeys(job.pool for job in due)
+        asking = [*due, *(job for pool in pools for job in self._next_in_reference(pool, now_s, own))]
+        ranked = sorted(
+            (self._rank_by(self._tolerance.due_by_s(job), now_s), job.submit_s, job.job_id, job)
+            for job in asking
+        )
+        idle_gpus, is_kept = served.idle_gpus, False
+        for (rank, _), _, _, job in ranked:
+            if not is_kept and job.num_gpus <= idle_gpus:
+                served.starts.append(Start(job, job.job_id not in own))
+                idle_gpus -= job.num_gpus
+                continue
+            is_kept = is_kept or rank != _LATE
+            if job.job_id in own:
+                served.holds.append(Hold(job.pool, job.num_gpus))
+        return served._replace(idle_gpus=idle_gpus)
+
+    def _rank_by(self, due_by_s: float, now_s: float) -> tuple[int, float]:
+        late_s = now_s - due_by_s
+        if late_s > _MOST_LATE_S:
+            return _FIRST, due_by_s
+        return (_LATE if is_slowed(late_s) else _IN_TIME), due_by_s
+
+    def _next_in_reference(self, pool: str, now_s: float, own: Collection[str]) -> list[Job]:
+        """Jobs beyond a pool's lane that wait and that the reference has started, or is about to."""
+        found: list[Job] = []
+        for job in self.lanes.line(pool).waiting.values():
+            if job.job_id in self.lanes.guests or job.job_id in own:
+                continue
+            if self._tolerance.due_by_s(job) > now_s:
+                break
+            found.append(job)
+        return found
+
+    def look_ahead(self, now_s: float) -> LookAhead:
+        """The time ahead, to which guests can be added."""
+        return LookAhead(self.ahead(now_s), self.capacity_gpus)
+
+    def ahead(self, now_s: float) -> Ahead:
+        """What is known of the time ahead."""
+        alive = self._book.alive(now_s)
+        guest, own, requeueable = alive.mean.reshape(3, len(self.rank), -1)
+        return Ahead(
+            own=own,
+            guest=guest,
+            requeueable=requeueable,
+            backlog=self._backlog,
+            alive=alive,
+            fates=self._fates,
+            peaks=self._demand.peaks(now_s),
+            arrivals=self._demand.arrivals(now_s),
+            quota_gpus=self._quota,
+            stakes=self._stakes(now_s),
+            bursts=self._bursts(now_s),
+        )
+
+    def _bursts(self, now_s: float) -> Bursts:
+        found = self._demand.bursts(now_s)
+        pool, gpus, jobs, per_s = np.array(found, dtype=float).reshape(-1, 4).T
+        chance = per_s[:, None] * self._lengths_s
+        return Bursts(pool.astype(np.intp), gpus, jobs, chance * self._settings.burst_weight)
+
+    def _stakes(self, now_s: float) -> Stakes:
+        """Pools with few jobs weigh more: a job slowed is a larger share of theirs."""
+        self._tolerance.refresh(now_s)
+        slack_s = np.stack([self._head_slack_s(now_s), self._tolerance.tail_slack_s(now_s)])
+        late_s = np.maximum(slack_s[:, :, None] - self._begins_s, 0.0)
+        urgency = np.exp(-late_s / self._settings.patience_s)
+        counts = self._num_submitted + _PRIOR_JOBS
+        weight = np.clip(counts.mean() / counts, 1.0, _MOST_WEIGHT)
+        return Stakes(urgency[0], urgency[1], self._num_waiting, weight)
+
+    def _head_slack_s(self, now_s: float) -> FloatArray:
+        """(pools,) tolerance of the first job of each pool that waits; 0 where none does."""
+        slack_s = np.zeros(len(self.rank))
+        for pool, rank in self.rank.items():
+            for job in self.lanes.line(pool).waiting.values():
+                if job.job_id not in self.lanes.guests:
+                    slack_s[rank] = max(0.0, self._tolerance.due_by_s(job) - now_s)
+                    break
+        return slack_s
+
+    def _least_work_s(self, job: Job) -> float:
+        return self._low_s.get(job.job_id, 0.0)
+
+    def _waits(self, job: Job, sign: int) -> None:
+        rank = self.rank[job.pool]
+        self._num_waiting[rank] += sign
+        self._backlog[rank] += sign * job.num_gpus * self.fresh[job.job_id]
+
+    def _stops(self, job: Job) -> None:
+        self._book.remove(job.job_id)
+        self._used[self.rank[job.pool]] -= job.num_gpus
+
+    def _group(self, job: Job, kind: int) -> int:
+        return kind * len(self.rank) + self.rank[job.pool]
+
+    def _victims_for(self, missing_gpus: int) -> list[Job]:
+        """Youngest requeueable guests that give up `missing_gpus`, or all; none that could be spared."""
+        candidates = (job for job in reversed(self.lanes.guests.values()) if self.may_send_back(job))
+        return fewest(candidates, missing_gpus)

@@ -1,0 +1,204 @@
+"""A solver in a process of its own, so that it can be ended.
+
+Requests and replies are frames over pipes: an eight-byte length and that many bytes of JSON, for requests
+followed by the model as MathOpt's own protocol buffer. Nothing is unpickled.
+"""
+
+import json
+import math
+import os
+import selectors
+import subprocess
+import sys
+import time
+import weakref
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import IO, Final, NamedTuple
+
+from ortools.math_opt import model_pb2
+from ortools.math_opt.python import mathopt
+
+_START_S: Final = 30.0
+"""How long the process may take to come up; not part of any solve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A model to maximise and when to stop; `num_values` first variables are wanted, and hinted at."""
+
+    model: bytes
+    num_values: int
+    gap: float
+    nodes: int
+    seed: int
+    wall_s: float
+    hint: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of it; `values` is empty if no solution was found, `failure` says what broke the solver."""
+
+    values: tuple[float, ...]
+    bound: float
+    is_optimal: bool
+    is_cut: bool
+    iterations: int
+    wall_s: float
+    failure: str = ""
+
+
+def run_request(request: Request) -> Reply:
+    """Solve in this process."""
+    proto = model_pb2.ModelProto.FromString(request.model)
+    model = mathopt.Model.from_model_proto(proto)
+    variables = [model.get_variable(k) for k in range(request.num_values)]
+    parameters = mathopt.SolveParameters(
+        time_limit=timedelta(seconds=request.wall_s),
+        relative_gap_tolerance=request.gap,
+        node_limit=request.nodes,
+        random_seed=request.seed,
+        presolve=mathopt.Emphasis.OFF,  # finds nothing in these problems and takes most of the time
+    )
+    extras = mathopt.ModelSolveParameters()
+    if request.hint:
+        hint = dict(zip(variables, map(float, request.hint), strict=True))
+        extras.solution_hints.append(mathopt.SolutionHint(variable_values=hint))
+    try:
+        result = mathopt.solve(model, mathopt.SolverType.HIGHS, params=parameters, model_params=extras)
+    except (RuntimeError, AttributeError) as error:
+        # MathOpt 9.15 trips over its own status when it reports an error; what it reports is the context
+        return Reply((), math.inf, False, False, 0, 0.0, str(error.__context__ or error))
+    values: tuple[float, ...] = ()
+    if result.has_primal_feasible_solution():
+        values = tuple(result.variable_values(variables))
+    return Reply(
+        values=values,
+        bound=result.termination.objective_bounds.dual_bound,
+        is_optimal=result.termination.reason == mathopt.TerminationReason.OPTIMAL,
+        is_cut=result.termination.limit == mathopt.Limit.TIME,
+        iterations=result.solve_stats.simplex_iterations,
+        wall_s=result.solve_stats.solve_time.total_seconds(),
+    )
+
+
+class _Running(NamedTuple):
+    process: "subprocess.Popen[bytes]"
+    requests: IO[bytes]
+    replies: IO[bytes]
+
+
+class ChildProcess:
+    """Starts on the first question, answers one after another, and is ended when it is late."""
+
+    def __init__(self) -> None:
+        self._running: _Running | None = None
+        self._stop: weakref.finalize[..., ChildProcess] | None = None
+
+    def ask(self, request: Request, limit_s: float) -> Reply | None:
+        """The reply; None if there was none within `limit_s` seconds, and then the process is gone."""
+        running = self._started()
+        body: bytes | None = None
+        with suppress(BrokenPipeError):  # it died meanwhile: no reply either
+            _write_request(running.requests, request)
+            body = _read_in_time(running.replies, limit_s)
+        if body is None:
+            self.close()
+            return None
+        return _reply_of(body)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._stop is not None:
+            self._stop()
+        self._running = self._stop = None
+
+    def _started(self) -> _Running:
+        if self._running is not None and self._running.process.poll() is None:
+            return self._running
+        self.close()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "solver.lending.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # an interrupt is the parent's to handle
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("the solver's process has no pipes")
+        self._running = _Running(process, process.stdin, process.stdout)
+        self._stop = weakref.finalize(self, _end, self._running)
+        if _read_in_time(self._running.replies, _START_S) is None:
+            self.close()
+            raise RuntimeError("the solver's process does not start")
+        return self._running
+
+
+def _end(running: _Running) -> None:
+    running.process.kill()
+    running.process.wait()
+    running.replies.close()
+    with suppress(BrokenPipeError):  # what it had not read is lost with it
+        running.requests.close()
+
+
+def _read_in_time(pipe: IO[bytes], limit_s: float) -> bytes | None:
+    """One frame; None if it is not complete in time or the process has ended."""
+    due_s = time.monotonic() + limit_s
+    received = bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while len(received) < 8 or len(received) < 8 + int.from_bytes(received[:8], "little"):
+            if not selector.select(max(0.0, due_s - time.monotonic())):
+                return None
+            part = os.read(pipe.fileno(), 1 << 16)
+            if not part:
+                return None
+            received += part
+    return bytes(received[8:])
+
+
+def _write_request(pipe: IO[bytes], request: Request) -> None:
+    head = {name: value for name, value in asdict(request).items() if name != "model"}
+    _write(pipe, json.dumps(head).encode())
+    _write(pipe, request.model)
+
+
+def _write(pipe: IO[bytes], body: bytes) -> None:
+    pipe.write(len(body).to_bytes(8, "little"))
+    pipe.write(body)
+    pipe.flush()
+
+
+def _read_frame(pipe: IO[bytes]) -> bytes | None:
+    size = pipe.read(8)
+    return pipe.read(int.from_bytes(size, "little")) if len(size) == 8 else None
+
+
+def _reply_of(body: bytes) -> Reply:
+    fields = json.loads(body)
+    bound = fields.pop("bound")
+    return Reply(
+        **{**fields, "values": tuple(fields["values"]), "bound": math.inf if bound is None else bound}
+    )
+
+
+def main() -> None:
+    """Answer requests from standard input until it ends."""
+    # HiGHS prints on standard output whatever it is told: the replies get a pipe of their own
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = sys.stdin.buffer
+    _write(replies, b"ready")
+    while (head := _read_frame(requests)) is not None and (model := _read_frame(requests)) is not None:
+        fields = json.loads(head)
+        reply = asdict(run_request(Request(model=model, **{**fields, "hint": tuple(fields["hint"])})))
+        if not math.isfinite(reply["bound"]):
+            reply["bound"] = None
+        _write(replies, json.dumps(reply).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Large problems by groups of pools, one after another, guided by the linear relaxation of the whole.
+
+The relaxation, all counts continuous, is solved at once: it is a linear program with a few hundred rows,
+whatever the size of the cluster, and its optimum bounds every plan. Then each group of pools is solved in
+integers with what is left when the groups before it have what they chose and those after it have what the
+relaxation gives them: idle GPUs, budget, cells of nodes; the risk lines are shifted by what the others lend
+ahead. The relaxation's own choice for the group fits there, so a group loses only what its own integers
+cost, and what it leaves goes to the next. What the last one leaves is offered to all, greedily.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from solver.lending.curves import FloatArray
+from solver.lending.greedy import greedy_counts
+from solver.lending.milp import HighsSolver
+from solver.lending.problem import IntArray, LendingProblem, Placeability, Utility
+from solver.lending.solve import Answer, Limits
+
+DEFAULT_GROUP: Final = 1500
+DEFAULT_WHOLE: Final = 2500
+
+
+class DecomposedSolver:
+    """Solves what is small whole, and what is large by groups of pools.
+
+    Args:
+        inner: solves the groups and the relaxation.
+        classes_per_group: pools are put together up to so many classes; one pool alone may have more.
+        whole_up_to: problems of at most so many classes are solved whole.
+    """
+
+    def __init__(
+        self, inner: HighsSolver, classes_per_group: int = DEFAULT_GROUP, whole_up_to: int = DEFAULT_WHOLE
+    ) -> None:
+        self._inner = inner
+        self._classes_per_group = classes_per_group
+        self._whole_up_to = whole_up_to
+
+    @property
+    def limits(self) -> Limits:
+        """When it stops."""
+        return self._inner.limits
+
+    def solve(
+        self, problem: LendingProblem, hint: IntArray | None = None, wall_s: float | None = None
+    ) -> Answer:
+        """The best choice found, with the relaxation's bound."""
+        limit_s = self.limits.wall_s if wall_s is None else wall_s
+        groups = pool_groups(problem, self._classes_per_group)
+        if problem.num_classes <= self._whole_up_to or len(groups) == 1:
+            return self._inner.solve(problem, hint, wall_s)
+        relaxed = self._inner.relax(problem)
+        if relaxed.values is None:
+            return Answer(None, is_cut=True, wall_s=relaxed.wall_s)
+        choice, work, spent_s = relaxed.values.copy(), relaxed.work, relaxed.wall_s
+        is_cut = False
+        for members in groups:
+            part = _part(problem, choice, members)
+            counts = greedy_counts(part)
+            if part.most().any() and spent_s < limit_s:
+                answer = self._inner.solve(part, counts, limit_s - spent_s)
+                work, spent_s = work + answer.work, spent_s + answer.wall_s
+                is_cut |= answer.is_cut
+                if answer.counts is not None:
+                    counts = answer.counts
+            choice[members] = counts
+        counts = np.rint(choice).astype(np.int64)
+        rest = _left_by(problem, counts.astype(float))
+        counts = counts + greedy_counts(replace(rest, count=problem.count - counts))
+        return Answer(
+            counts,
+            bound=relaxed.bound,
+            is_proven=_is_close(problem.objective(counts), relaxed.bound, self.limits.gap),
+            is_cut=is_cut or spent_s >= limit_s,
+            work=work,
+            wall_s=spent_s,
+        )
+
+
+def pool_groups(problem: LendingProblem, classes_per_group: int) -> list[IntArray]:
+    """Classes of each group: pools in order of rank, as many as fit into one group."""
+    groups: list[list[int]] = [[]]
+    for pool in np.unique(problem.pool):
+        members = np.flatnonzero(problem.pool == pool).tolist()
+        if groups[-1] and len(groups[-1]) + len(members) > classes_per_group:
+            groups.append([])
+        groups[-1] += members
+    return [np.array(sorted(group), dtype=np.int64) for group in groups if group]
+
+
+def _is_close(objective: float, bound: float, gap: float) -> bool:
+    return bound - objective <= gap * max(abs(objective), 1e-9)
+
+
+def _left_by(problem: LendingProblem, others: FloatArray) -> LendingProblem:
+    """The same problem when so many jobs of each class have started already; counts are left as they are."""
+    utility, rows = problem.utility, problem.placeability
+    if utility is not None:
+        widths = others * problem.width_gpus
+        granted = np.bincount(problem.pool, weights=widths, minlength=utility.slope.shape[0])
+        utility = Utility(utility.slope, utility.intercept + utility.slope * granted[:, None])
+    if rows is not None:
+        rows = Placeability(rows.units, np.maximum(rows.available - rows.units @ others, 0.0))
+    held = problem.held_ahead(others)
+    return replace(
+        problem,
+        idle_gpus=max(int(np.floor(problem.idle_gpus - others @ problem.width_gpus + 1e-6)), 0),
+        risk=problem.risk.shifted(problem.lent_ahead(others)),
+        budget_jobs=problem.budget_jobs - problem.risk_jobs(others),
+        send_back=None if problem.send_back is None else problem.send_back.shifted(held),
+        utility=utility,
+        placeability=rows,
+    )
+
+
+def _part(problem: LendingProblem, choice: FloatArray, members: IntArray) -> LendingProblem:
+    """The problem of one group, when all others have what the choice gives them."""
+    others = choice.copy()
+    others[members] = 0.0
+    left = _left_by(problem, others)
+    rows = left.placeability
+    return replace(
+        left,
+        pool=problem.pool[members],
+        width_gpus=problem.width_gpus[members],
+        count=problem.count[members],
+        value=problem.value[members],
+        alive_gpus=problem.alive_gpus[members],
+        is_requeueable=problem.is_requeueable[members],
+        placeability=None if rows is None else Placeability(rows.units[:, members], rows.available),
+    )

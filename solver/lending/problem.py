@@ -1,0 +1,270 @@
+"""The lending problem of one instant, and the plan that answers it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solver.lending.curves import FloatArray, RiskLines
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+TOLERANCE: Final = 1e-5
+"""Slack, relative to the side it is compared with, that rounding may use up: ten times a solver's own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Utility:
+    """Concave gain of pools from the GPUs they get, beside the value of the jobs: how pools are treated.
+
+    For each pool u_p = min over its lines of (slope x GPUs granted + intercept); the plan gains the sum.
+
+    Attributes:
+        slope, intercept: (pools, lines) value per GPU, and value at none.
+    """
+
+    slope: FloatArray
+    intercept: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.slope.ndim != 2 or self.slope.shape != self.intercept.shape:
+            raise ValueError(f"slopes {self.slope.shape} and intercepts {self.intercept.shape} differ")
+        if (self.slope < 0.0).any():
+            raise ValueError("a pool does not lose by getting more")
+
+    def at(self, granted_gpus: FloatArray) -> FloatArray:
+        """(pools,) gain at (pools,) GPUs granted."""
+        lines = self.slope * granted_gpus[:, None] + self.intercept
+        return np.asarray(lines.min(axis=1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placeability:
+    """What fits the nodes: at each level, the units all chosen jobs need against those there are.
+
+    Attributes:
+        units: (levels, classes) cells of at least the level's size that one job of the class takes.
+        available: (levels,) such cells there are.
+    """
+
+    units: FloatArray
+    available: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.units.ndim != 2 or self.available.shape != self.units.shape[:1]:
+            raise ValueError(f"units {self.units.shape} and available {self.available.shape} do not fit")
+        if (self.units < 0.0).any() or (self.available < 0.0).any():
+            raise ValueError("units and what is available are at least 0")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LendingProblem:
+    """Which of the waiting jobs to start early, in classes of jobs that are alike.
+
+    maximise  sum_c value_c n_c + utility - price x sum_k r_k - send_back_price x sum_k q_k
+    subject to sum_c width_c n_c <= idle, sum_k r_k <= budget, 0 <= n_c <= count_c, the rows of
+    placeability, r_k = risk_k(x_k), q_k = send_back_k(x_k + y_k), where x_k sums alive_ck n_c over the
+    classes that must run to their end and y_k over those that can be sent back.
+
+    Attributes:
+        pool: (classes,) rank of the pool.
+        width_gpus: (classes,) of one job.
+        count: (classes,) jobs that wait.
+        value: (classes,) of one job, at least 0.
+        alive_gpus: (classes, cells) what one started job adds to the need of each cell, GPUs.
+        is_requeueable: (classes,) whether its jobs can be sent back.
+        idle_gpus: GPUs that may be lent now.
+        risk: jobs slowed, cell by cell, by guests that must run to their end.
+        budget_jobs: how many may be expected to be slowed; at 0 (or below) only jobs that can be sent
+            back are lent to.
+        price: value one job slowed is worth.
+        send_back: what it costs, cell by cell, to send guests back when all chosen guests hold so many
+            GPUs ahead: reclaim time and repeated work, in the unit of `send_back_price`.
+        send_back_price: value of one of these units.
+        utility: how pools are treated; None where the values say it all.
+        placeability: rows of what fits the nodes; None where only counts are planned.
+
+    Raises:
+        ValueError: if shapes differ or a number makes no sense.
+    """
+
+    pool: IntArray
+    width_gpus: IntArray
+    count: IntArray
+    value: FloatArray
+    alive_gpus: FloatArray
+    is_requeueable: BoolArray
+    idle_gpus: int
+    risk: RiskLines
+    budget_jobs: float
+    price: float = 0.0
+    send_back: RiskLines | None = None
+    send_back_price: float = 0.0
+    utility: Utility | None = None
+    placeability: Placeability | None = None
+
+    def __post_init__(self) -> None:
+        shape = self.pool.shape
+        columns = (self.width_gpus, self.count, self.value, self.is_requeueable)
+        if len(shape) != 1 or any(column.shape != shape for column in columns):
+            raise ValueError("pool, width, count, value and is_requeueable have one entry per class")
+        if self.alive_gpus.shape != (*shape, self.risk.num_cells):
+            raise ValueError(f"alive_gpus is {self.alive_gpus.shape}, not classes x cells")
+        if self.send_back is not None and self.send_back.num_cells != self.risk.num_cells:
+            raise ValueError("risk and send_back are of different grids")
+        if self.placeability is not None and self.placeability.units.shape[1] != shape[0]:
+            raise ValueError("placeability is of other classes")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        if (self.width_gpus < 1).any() or (self.count < 0).any() or (self.pool < 0).any():
+            raise ValueError("widths are at least 1, counts and pools at least 0")
+        if not (np.isfinite(self.value).all() and np.isfinite(self.alive_gpus).all()):
+            raise ValueError("values and GPUs alive are finite")
+        if (self.value < 0.0).any() or (self.alive_gpus < 0.0).any():
+            raise ValueError("values and GPUs alive are at least 0")
+        if self.idle_gpus < 0 or self.price < 0.0 or self.send_back_price < 0.0:
+            raise ValueError("idle_gpus and prices are at least 0")
+        if not np.isfinite(self.budget_jobs):
+            raise ValueError(f"the budget is {self.budget_jobs} jobs")
+
+    @property
+    def num_classes(self) -> int:
+        """Classes of waiting jobs."""
+        return int(self.pool.size)
+
+    @property
+    def allowed_jobs(self) -> float:
+        """The budget, and what rounding may use up beside it."""
+        return max(self.budget_jobs, 0.0) * (1.0 + TOLERANCE) + 1e-9
+
+    def most(self) -> IntArray:
+        """(classes,) the most jobs of each class that can start by width, count and budget."""
+        fits = np.minimum(self.count, self.idle_gpus // self.width_gpus)
+        if self.budget_jobs <= 0.0:
+            fits = np.where(self.is_requeueable, fits, 0)
+        return np.asarray(fits, dtype=np.int64)
+
+    def lent_ahead(self, counts: IntArray | FloatArray) -> FloatArray:
+        """(cells,) x: GPUs that chosen guests which must run to their end still hold."""
+        return np.asarray(np.where(self.is_requeueable, 0, counts) @ self.alive_gpus)
+
+    def held_ahead(self, counts: IntArray | FloatArray) -> FloatArray:
+        """(cells,) x + y: the same of all chosen guests."""
+        return np.asarray(counts @ self.alive_gpus)
+
+    def risk_jobs(self, counts: IntArray | FloatArray) -> float:
+        """Jobs expected to be slowed, by the lines."""
+        return float(self.risk.at(self.lent_ahead(counts)).sum())
+
+    def send_backs(self, counts: IntArray | FloatArray) -> float:
+        """Expected cost of sending guests back, by the lines, before its price."""
+        if self.send_back is None:
+            return 0.0
+        return float(self.send_back.at(self.held_ahead(counts)).sum())
+
+    def objective(self, counts: IntArray | FloatArray) -> float:
+        """What a choice is worth, whether it keeps to the rows or not."""
+        worth = float(counts @ self.value) - self.price * self.risk_jobs(counts)
+        worth -= self.send_back_price * self.send_backs(counts)
+        if self.utility is not None:
+            granted = np.bincount(  # GPUs by pool
+                self.pool, weights=counts * self.width_gpus, minlength=self.utility.slope.shape[0]
+            )
+            worth += float(self.utility.at(granted.astype(float)).sum())
+        return worth
+
+    def violations(self, counts: IntArray) -> tuple[str, ...]:
+        """Rows a choice breaks, in words; empty if it is a plan."""
+        found: list[str] = []
+        if counts.shape != self.count.shape:
+            return (f"{counts.size} counts for {self.num_classes} classes",)
+        if (counts < 0).any() or (counts > self.count).any():
+            found.append("a class starts more jobs than wait, or fewer than none")
+        used = int(counts @ self.width_gpus)
+        if used > self.idle_gpus:
+            found.append(f"{used} GPUs of {self.idle_gpus} idle ones")
+        if self.budget_jobs <= 0.0 and bool((counts[~self.is_requeueable] > 0).any()):
+            found.append("a guest that must run to its end, without a budget")
+        risk = self.risk_jobs(counts)
+        if risk > self.allowed_jobs:
+            found.append(f"{risk:.6g} jobs expected to be slowed, {self.budget_jobs:.6g} allowed")
+        if self.placeability is not None:
+            taken = self.placeability.units @ counts
+            if (taken > self.placeability.available * (1.0 + TOLERANCE) + 1e-9).any():
+                found.append("more cells than there are")
+        return tuple(found)
+
+
+class PlanStatus(StrEnum):
+    """What is known about a plan."""
+
+    OPTIMAL = "optimal"
+    """No plan is better by more than the gap that was asked for."""
+    FEASIBLE = "feasible"
+    """Checked; a limit ended the search before more was proven."""
+    GREEDY = "greedy"
+    """The greedy plan: no solver was asked, or it had nothing to say."""
+    EMPTY = "empty"
+    """Nothing is lent, and `reason` says why."""
+
+
+class Fallback(StrEnum):
+    """What stood in for the solver's own answer."""
+
+    NONE = "none"
+    GREEDY_BETTER = "greedy-better"
+    """The solver's plan was worse than the greedy one, within the gap or because a limit ended it."""
+    GREEDY_NO_ANSWER = "greedy-no-answer"
+    """The solver found nothing that passes the check before its limit."""
+    KILLED = "killed"
+    """The solver did not stop at its limit and was stopped from outside."""
+    TRIMMED = "trimmed"
+    """Guests were taken out again, because the exact risk stayed above the budget."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LendingPlan:
+    """Which jobs to start early, and how good that is.
+
+    Attributes:
+        counts: (classes,) jobs to start.
+        job_ids: the same by name, in the order of the classes; empty where the problem names no jobs.
+        status: what is known about it.
+        objective: what it is worth.
+        bound: no plan for the same problem is worth more; infinite where nothing is proven.
+        gap: (bound - objective) / max(|objective|, 1e-9); infinite likewise.
+        risk_jobs: jobs expected to be slowed, by the lines.
+        exact_risk_jobs: the same by the exact model; None where none was given. Where it is given it keeps
+            to the budget, and the lines may exceed it.
+        send_backs: expected cost of sending guests back, unpriced.
+        work: the solver's deterministic measure of its work (`solve.Answer`), all rounds together.
+        wall_s: seconds it took, as the solver tells; never decided by.
+        rounds: solves, the first included, until the exact risk fitted the budget.
+        fallback: what stood in for the solver's own answer.
+        reason: in words, why the plan is empty or a fallback.
+    """
+
+    counts: IntArray
+    status: PlanStatus
+    objective: float
+    bound: float
+    risk_jobs: float
+    send_backs: float
+    job_ids: tuple[str, ...] = ()
+    exact_risk_jobs: float | None = None
+    work: float = 0.0
+    wall_s: float = 0.0
+    rounds: int = 1
+    fallback: Fallback = Fallback.NONE
+    reason: str = ""
+
+    @property
+    def gap(self) -> float:
+        """How far the plan may be from the best one, as a share of what it is worth; 0 if proven best."""
+        if not np.isfinite(self.bound):
+            return float("inf")
+        return max(0.0, self.bound - self.objective) / max(abs(self.objective), 1e-9)

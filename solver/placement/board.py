@@ -1,0 +1,230 @@
+"""Nodes over time: who is where, where the next gang goes, and which nodes are drained for one that waits."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from domain.cluster import Gpu, Node
+from domain.errors import PlanError
+from domain.jobs import Job
+from solver.placement.cells import IntArray, free_cells, pieces_of
+from solver.placement.greedy import may_use, tightest_first
+
+
+class Tenant(NamedTuple):
+    """A running gang.
+
+    Attributes:
+        job: the gang.
+        gpus: where it runs.
+        until_s: instant by which it is expected to have ended.
+        may_go: whether it is a guest that may be sent back.
+        is_own: whether it is its pool's own.
+    """
+
+    job: Job
+    gpus: tuple[Gpu, ...]
+    until_s: float
+    may_go: bool = False
+    is_own: bool = True
+
+
+@dataclass(slots=True)
+class Host:
+    """A node of the board: its free GPUs, by index, and the gangs on it with the GPUs of each here."""
+
+    node: Node
+    free: list[int]
+    tenants: dict[str, int] = field(default_factory=dict)
+
+
+class Board:
+    """Which GPUs are whose. A gang costs O(nodes) to place, O(its nodes) to take off.
+
+    Args:
+        nodes: the cluster's nodes; the order in which they are preferred where nothing else decides.
+        by_end: whether a gang goes, among nodes where it breaks up equally small cells, where it least puts
+            off the instant at which the node is empty; else to the node with the fewest free GPUs.
+    """
+
+    def __init__(self, nodes: Sequence[Node], *, by_end: bool = False) -> None:
+        self._by_end = by_end
+        self._hosts = {node.name: Host(node, list(range(node.num_gpus))) for node in nodes}
+        self._largest: dict[str, int] = {}
+        for node in nodes:
+            self._largest[node.gpu_type] = max(node.num_gpus, self._largest.get(node.gpu_type, 1))
+        self.tenants: dict[str, Tenant] = {}
+
+    def free_gpus(self) -> int:
+        """Idle GPUs of all nodes."""
+        return sum(len(host.free) for host in self._hosts.values())
+
+    def cells(self, gone: Iterable[Gpu] = ()) -> IntArray:
+        """Cells of each size that are free on the largest nodes' scale, without some GPUs more."""
+        taken: dict[str, int] = {}
+        for gpu in gone:
+            taken[gpu.node] = taken.get(gpu.node, 0) + 1
+        free = [len(host.free) - taken.get(name, 0) for name, host in self._hosts.items()]
+        return free_cells(free, self.node_gpus)
+
+    @property
+    def node_gpus(self) -> int:
+        """GPUs of the largest node."""
+        return max(self._largest.values())
+
+    def put(self, tenant: Tenant) -> None:
+        """A gang runs from now on.
+
+        Raises:
+            PlanError: if a GPU of its is not free.
+        """
+        for gpu in tenant.gpus:
+            host = self._hosts[gpu.node]
+            if gpu.index not in host.free:
+                raise PlanError(
+                    f"job {tenant.job.job_id} is to run on {gpu.node}/{gpu.index}, which is in use"
+                )
+            host.free.remove(gpu.index)
+            host.tenants[tenant.job.job_id] = host.tenants.get(tenant.job.job_id, 0) + 1
+        self.tenants[tenant.job.job_id] = tenant
+
+    def remove(self, job_id: str) -> None:
+        """A gang runs no more."""
+        for gpu in self.tenants.pop(job_id).gpus:
+            host = self._hosts[gpu.node]
+            host.free.append(gpu.index)
+            host.free.sort()
+            host.tenants.pop(job_id, None)
+
+    def convert(self, job_id: str) -> None:
+        """A guest has become its pool's own: it may not be sent back any more."""
+        self.tenants[job_id] = self.tenants[job_id]._replace(may_go=False, is_own=True)
+
+    def find(
+        self, job: Job, until_s: float, barred: Collection[str] = (), *, may_go: bool = False
+    ) -> tuple[Gpu, ...] | None:
+        """GPUs for a gang on the fewest nodes; None if there are none.
+
+        A gang that stays goes where it breaks up the smallest cells of what is free or can be vacated, so
+        that gangs that stay keep together; one that may be sent back where it breaks up the smallest free
+        cells.
+
+        Args:
+            job: the gang.
+            until_s: instant by which it is expected to have ended.
+            barred: nodes that are kept for others.
+            may_go: whether it may be sent back.
+        """
+        for gpu_type in self._types_for(job):
+            taken: list[Gpu] = []
+            used: set[str] = set(barred)
+            for piece in pieces_of(job.num_gpus, self._largest[gpu_type]):
+                fits = [host for host in self._of(gpu_type, used) if len(host.free) >= piece]
+                if not fits:
+                    break
+                order = tightest_first(piece, self._largest[gpu_type])
+                host = min(
+                    fits, key=lambda host, order=order: self._cost(host, order, until_s, may_go=may_go)
+                )
+                used.add(host.node.name)
+                taken += [Gpu(host.node.name, index, gpu_type) for index in host.free[:piece]]
+            if len(taken) == job.num_gpus:
+                return tuple(taken)
+        return None
+
+    def vacate(self, job: Job, barred: Collection[str] = ()) -> list[Job] | None:
+        """Guests to send back so that a gang finds GPUs.
+
+        On each node it needs, where it breaks up the smallest cells of what is free or can be vacated; then
+        where the fewest GPUs are thrown away.
+
+        Returns:
+            None if there is no way.
+        """
+        for gpu_type in self._types_for(job):
+            victims: dict[str, Job] = {}
+            used = set(barred)
+            for piece in pieces_of(job.num_gpus, self._largest[gpu_type]):
+                order = tightest_first(piece, self._largest[gpu_type])
+                ways = [
+                    (order[self._clear_gpus(host)], self._lost_gpus(way, victims), rank, host, way)
+                    for rank, host in enumerate(self._of(gpu_type, used))
+                    if (way := self._way(host, piece)) is not None
+                ]
+                if not ways:
+                    break
+                _, _, _, host, way = min(ways, key=lambda entry: entry[:3])
+                used.add(host.node.name)
+                victims |= {guest.job_id: guest for guest in way}
+            else:
+                return list(victims.values())
+        return None
+
+    def drain(self, job: Job, now_s: float, barred: Collection[str] = ()) -> list[str]:
+        """Nodes that will probably be the first to hold a gang: kept free for it as its tenants end."""
+        for gpu_type in self._types_for(job):
+            chosen: list[str] = []
+            for piece in pieces_of(job.num_gpus, self._largest[gpu_type]):
+                hosts = list(self._of(gpu_type, {*barred, *chosen}))
+                ready = [(self._ready_s(host, piece, now_s), rank) for rank, host in enumerate(hosts)]
+                if not ready:
+                    break
+                chosen.append(hosts[min(ready)[1]].node.name)
+            return chosen
+        return []
+
+    def _types_for(self, job: Job) -> list[str]:
+        fit = [one for one in sorted(self._largest) if may_use(job.gpu_type, one)]
+        fewest = min((-(-job.num_gpus // self._largest[one]) for one in fit), default=0)
+        return [one for one in fit if -(-job.num_gpus // self._largest[one]) == fewest]
+
+    def _of(self, gpu_type: str, barred: Collection[str]) -> Iterator[Host]:
+        return (
+            host
+            for name, host in self._hosts.items()
+            if host.node.gpu_type == gpu_type and name not in barred
+        )
+
+    def _cost(
+        self, host: Host, order: Mapping[int, int], until_s: float, *, may_go: bool
+    ) -> tuple[float, int, int]:
+        delay_s = self._delay_s(host, until_s) if self._by_end else 0.0
+        free, clear = order[len(host.free)], order[self._clear_gpus(host)]
+        return (delay_s, free, clear) if may_go else (delay_s, clear, free)
+
+    def _clear_gpus(self, host: Host) -> int:
+        """GPUs that are free or can be vacated."""
+        return len(host.free) + sum(gpus for name, gpus in host.tenants.items() if self.tenants[name].may_go)
+
+    def _delay_s(self, host: Host, until_s: float) -> float:
+        empty_s = max((self.tenants[name].until_s for name in host.tenants), default=0.0)
+        return max(0.0, until_s - empty_s)
+
+    @staticmethod
+    def _lost_gpus(way: Iterable[Job], victims: Collection[str]) -> int:
+        return sum(guest.num_gpus for guest in way if guest.job_id not in victims)
+
+    def _way(self, host: Host, piece: int) -> list[Job] | None:
+        """Fewest guests, widest first, whose going leaves room for a piece; None if there are too few."""
+        missing = piece - len(host.free)
+        guests = sorted(
+            (name for name in host.tenants if self.tenants[name].may_go), key=lambda name: -host.tenants[name]
+        )
+        way: list[Job] = []
+        for name in guests:
+            if missing <= 0:
+                break
+            way.append(self.tenants[name].job)
+            missing -= host.tenants[name]
+        return way if missing <= 0 else None
+
+    def _ready_s(self, host: Host, piece: int, now_s: float) -> float:
+        """When a node is expected to have room for a piece; infinite if it is smaller."""
+        room = len(host.free)
+        if room >= piece:
+            return now_s
+        for until_s, name in sorted((self.tenants[name].until_s, name) for name in host.tenants):
+            room += host.tenants[name]
+            if room >= piece:
+                return until_s
+        return float("inf")

@@ -1,0 +1,148 @@
+"""Placing as a model: own starts, held cells, guests, then the least fragmentation and the fewest changes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from domain.cluster import Gpu
+from domain.plans import Placement
+from solver.placement.assign import Assignment, assign, steps_of
+from solver.placement.blocks import merge, split
+from solver.placement.cells import expected_waste
+from solver.placement.counts import CountModel
+from solver.placement.greedy import Ask, may_use, place, place_asks, stocks_of
+from solver.placement.layout import canonical, layout_of, pieces_to_hold
+from solver.placement.task import Costs, Limits, Move, PlaceTask, Placing
+
+DEFAULT_COSTS = Costs()
+DEFAULT_LIMITS = Limits()
+
+
+def solve_placing(task: PlaceTask, costs: Costs = DEFAULT_COSTS, limits: Limits = DEFAULT_LIMITS) -> Placing:
+    """Place a task as well as the limits allow; at worst as the greedy rule does.
+
+    The order of nodes, gangs and GPUs in the task does not matter. A task with nothing to place gives an
+    empty placing. One with more nodes than `limits.max_nodes` is solved in groups of nodes
+    (`solver.placement.blocks`), with equal parts of the limits.
+
+    Args:
+        task: what is to be placed.
+        costs: prices of changes.
+        limits: when to stop.
+    """
+    task = canonical(task)
+    blocks = max(1, -(-len(task.nodes) // limits.max_nodes))
+    if blocks == 1:
+        return _solve_whole(task, costs, limits)
+    each = replace(limits, deterministic=limits.deterministic / blocks, wall_s=limits.wall_s / blocks)
+    parts = split(task, blocks)
+    return merge(task, parts, [_solve_whole(part.task, costs, each) for part in parts])
+
+
+def greedy_placing(task: PlaceTask) -> Placing:
+    """Place a task by the greedy rule: own starts, held pieces, guests; nothing assigned or running moves."""
+    task = canonical(task)
+    kept = {want.job.job_id: want.assigned for want in task.wants if _is_idle(task, want.assigned)}
+    gone = {gpu for gpus in kept.values() for gpu in gpus}
+    idle = {name: [gpu for gpu in gpus if gpu not in gone] for name, gpus in task.idle.items()}
+    stocks = stocks_of(idle, task.nodes)
+    asks: list[Ask] = []
+    for is_own in (True, False):
+        asks += [
+            Ask(want.job.job_id, want.job.num_gpus, want.job.gpu_type)
+            for want in sorted(task.wants, key=lambda want: -(want.value or want.job.num_gpus))
+            if want.is_own == is_own and want.job.job_id not in kept
+        ]
+        if is_own:
+            pieces = pieces_to_hold(task, max((one.node_gpus for one in stocks), default=1))
+            asks += [Ask((piece.hold, piece.part), piece.num_gpus) for piece in pieces]
+    found = place_asks(asks, stocks)
+    starts = kept | {name: gpus for name, gpus in found.items() if isinstance(name, str)}
+    held = {name: gpus for name, gpus in found.items() if isinstance(name, tuple)}
+    cost = _waste_of(task, [*starts.values(), *held.values()])
+    return replace(_told(task, starts, held, ()), status="greedy", objective=cost, fallback="greedy")
+
+
+def _solve_whole(task: PlaceTask, costs: Costs, limits: Limits) -> Placing:
+    layout = layout_of(task)
+    waste = [expected_waste(one.node_gpus, task.widths, task.shares) for one in layout.stocks]
+    counts = CountModel(layout, waste, costs, task.max_moves).solve(limits)
+    if counts is None:
+        return greedy_placing(task)
+    found = assign(layout, counts)
+    late = _last_try(task, found)
+    objective = counts.cost
+    if late:
+        taken = [*found.starts.values(), *found.held.values()]
+        objective += _waste_of(task, [*taken, *late.values()]) - _waste_of(task, taken)
+    return replace(
+        _told(task, found.starts | late, found.held, found.moves),
+        status="optimal" if counts.is_optimal else "feasible",
+        objective=objective,
+        bound=min(max(0.0, counts.bound), objective),
+        deterministic_s=counts.deterministic_s,
+        fallback=None if counts.is_optimal else "incumbent",
+    )
+
+
+def _last_try(task: PlaceTask, found: Assignment) -> dict[str, tuple[Gpu, ...]]:
+    """Gangs left out because of how their width rounds up to a cell, on GPUs that nobody got."""
+    left = [want.job for want in task.wants if want.job.job_id not in found.starts]
+    if not left:
+        return {}
+    gone = {gpu for gpus in (*found.starts.values(), *found.held.values()) for gpu in gpus}
+    gone |= {gpu for move in found.moves for gpu in move.new}
+    idle = {name: [gpu for gpu in gpus if gpu not in gone] for name, gpus in task.idle.items()}
+    return {one.job_id: one.gpus for one in place(left, idle, task.nodes)}
+
+
+def _told(
+    task: PlaceTask,
+    starts: Mapping[str, tuple[Gpu, ...]],
+    held: Mapping[tuple[int, int], tuple[Gpu, ...]],
+    moves: Sequence[Move],
+) -> Placing:
+    by_hold: list[list[tuple[Gpu, ...]]] = [[] for _ in task.holds]
+    for (hold, _), gpus in sorted(held.items()):
+        by_hold[hold].append(gpus)
+    names = [want.job.job_id for want in task.wants]
+    return Placing(
+        placements=tuple(Placement(name, starts[name]) for name in names if name in starts),
+        held=tuple(map(tuple, by_hold)),
+        steps=steps_of(moves),
+        unplaced=_reasons(task, starts),
+    )
+
+
+def _reasons(task: PlaceTask, starts: Mapping[str, tuple[Gpu, ...]]) -> dict[str, str]:
+    """Why each gang that was not placed was not."""
+    reasons: dict[str, str] = {}
+    for want in task.wants:
+        job = want.job
+        if job.job_id in starts:
+            continue
+        total = sum(node.num_gpus for node in task.nodes if may_use(job.gpu_type, node.gpu_type))
+        idle = sum(may_use(job.gpu_type, gpu.gpu_type) for gpus in task.idle.values() for gpu in gpus)
+        if total < job.num_gpus:
+            reasons[job.job_id] = (
+                f"asks for {job.num_gpus} GPUs of type {job.gpu_type or 'any'}, there are {total}"
+            )
+        elif idle < job.num_gpus:
+            reasons[job.job_id] = f"asks for {job.num_gpus} GPUs, {idle} are idle"
+        else:
+            reasons[job.job_id] = f"does not fit any node although {idle} GPUs are idle"
+    return reasons
+
+
+def _is_idle(task: PlaceTask, gpus: Sequence[Gpu]) -> bool:
+    return bool(gpus) and all(gpu in task.idle.get(gpu.node, ()) for gpu in gpus)
+
+
+def _waste_of(task: PlaceTask, taken: Sequence[Sequence[Gpu]]) -> float:
+    """Expected waste of what stays idle (FGD)."""
+    gone = {gpu for gpus in taken for gpu in gpus}
+    largest: dict[str, int] = {}
+    for node in task.nodes:
+        largest[node.gpu_type] = max(node.num_gpus, largest.get(node.gpu_type, 1))
+    waste = {name: expected_waste(size, task.widths, task.shares) for name, size in largest.items()}
+    left = {node.name: sum(gpu not in gone for gpu in task.idle.get(node.name, ())) for node in task.nodes}
+    return float(sum(waste[node.gpu_type][left[node.name]] for node in task.nodes))

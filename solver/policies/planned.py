@@ -1,0 +1,191 @@
+"""Own lane, and a lending plan: which early starts together are worth most within the budget."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from domain.jobs import Job
+from solver.lender import LenderSettings
+from solver.lending.classes import Candidates, JobClasses, group
+from solver.lending.milp import HighsSolver
+from solver.lending.plan import plan_lending
+from solver.lending.problem import IntArray, LendingPlan, LendingProblem
+from solver.lending.solve import Limits
+from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
+from solver.lookahead import LookAhead
+from solver.policies.anticipatory import Anticipatory
+from solver.policies.base import PolicyContext, PolicySpec
+
+_LIMITS: Final = Limits(nodes=500, wall_s=2.0)
+_PART_OF_BUDGET: Final = 0.1
+"""Of what is left of the budget, the part one plan may use: there will be others."""
+_LEAST_CANDIDATES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSettings(LenderSettings):
+    """Settings of `planned`: those of `anticipatory`, and these.
+
+    Attributes:
+        fairness: how pools are treated, see `solver.lending.value`: `none`, `lowest-use`, `maxmin`, `beta`.
+        plan_s: a plan is made anew after so long; in between, what comes is answered greedily.
+    """
+
+    fairness: str = "lowest-use"
+    plan_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        super(PlannedSettings, self).__post_init__()
+        if self.fairness not in FAIRNESS:
+            raise ValueError(f"fairness is {self.fairness!r}, must be one of {', '.join(FAIRNESS)}")
+        if not self.plan_s >= 0.0:
+            raise ValueError(f"plan_s is {self.plan_s}, must be at least 0")
+
+
+class Planned(Anticipatory):
+    """`anticipatory` with a plan in place of one candidate after another.
+
+    Every five minutes the jobs that wait and would fit are put into classes, the risk of lending becomes
+    lines, and a mixed integer program chooses what to start (`solver.lending`): most value, at a price of
+    risk and within a part of the budget. A job is worth more the longer it has waited for its length and the
+    less its pool uses of its quota; the price is such that a job of average worth may slow as many as in
+    `anticipatory`. The exact risk of the choice is computed guest by guest and has to fit. In between,
+    events are answered greedily from the same budget.
+    """
+
+    def __init__(self, context: PolicyContext, settings: PlannedSettings) -> None:
+        super().__init__(context, settings)
+        self._fairness = FAIRNESS[settings.fairness]
+        self._plan_s = settings.plan_s
+        self._quota = np.array(list(context.quotas.values()), dtype=float)
+        self._solver = HighsSolver(_LIMITS, is_isolated=False)
+        self._jobs: dict[str, Job] = {}
+        self._next_plan_s = -np.inf
+        self.last_plan: LendingPlan | None = None
+
+    def submitted(self, job: Job, now_s: float) -> None:
+        """A job stands in its line, and its life is forecast."""
+        super().submitted(job, now_s)
+        self._jobs[job.job_id] = job
+
+    def started(self, job: Job, now_s: float) -> None:
+        """A job runs, as own or as guest."""
+        super().started(job, now_s)
+        self._jobs.pop(job.job_id, None)
+
+    def ended(self, job: Job, now_s: float) -> None:
+        """A job has ended or was cancelled."""
+        super().ended(job, now_s)
+        self._jobs.pop(job.job_id, None)
+
+    def sent_back(self, job: Job, now_s: float) -> None:
+        """A guest waits again, at its place."""
+        super().sent_back(job, now_s)
+        self._jobs[job.job_id] = job
+
+    def _lend(self, idle_gpus: int, now_s: float) -> None:
+        fitting = [
+            job
+            for job in self._jobs.values()
+            if job.num_gpus <= idle_gpus and job.job_id not in self._lender.lanes.due
+        ]
+        if now_s < self._next_plan_s or len(fitting) < _LEAST_CANDIDATES:
+            super()._lend(idle_gpus, now_s)
+            return
+        self._next_plan_s = now_s + self._plan_s
+        self._plan(fitting, idle_gpus, now_s)
+
+    def _plan(self, fitting: list[Job], idle_gpus: int, now_s: float) -> None:
+        look = self._lender.look_ahead(now_s)
+        left = self._lender.budget.left(now_s)
+        candidates = self._candidates(fitting, look, now_s)
+        classes = group(candidates)
+        problem = self._problem(classes, look, idle_gpus, left)
+        plan = plan_lending(
+            problem,
+            self._solver,
+            lambda counts: self._exact_risk(classes, counts, now_s),
+            classes.members,
+        )
+        self.last_plan = plan
+        for job_id in plan.job_ids:
+            job = self._jobs[job_id]
+            self._pending.discard(job_id)
+            self._proposed[job_id] = (job, self._charge(look, job))
+
+    def _candidates(self, jobs: list[Job], look: LookAhead, now_s: float) -> Candidates:
+        lender = self._lender
+        pool = np.array([lender.rank[job.pool] for job in jobs], dtype=np.int64)
+        width = np.array([job.num_gpus for job in jobs], dtype=np.int64)
+        fresh = np.array([lender.fresh[job.job_id] for job in jobs])
+        submit_s = np.array([job.submit_s for job in jobs])
+        median_s = np.array([lender.keys[job.job_id][0] for job in jobs])
+        is_requeueable = np.array([lender.may_send_back(job) for job in jobs])
+        value = job_values(now_s - submit_s, median_s, width.astype(float), ValueSettings())
+        return Candidates(
+            job_ids=tuple(job.job_id for job in jobs),
+            submit_s=submit_s,
+            pool=pool,
+            width_gpus=width,
+            median_s=median_s,
+            tail_s=np.array([lender.tail_s(job) for job in jobs]),
+            value=value / max(float(value.mean()), 1e-12),
+            alive_gpus=width[:, None] * fresh * look.net_of_backlog()[pool],
+            is_requeueable=is_requeueable,
+        )
+
+    def _problem(self, classes: JobClasses, look: LookAhead, idle_gpus: int, left: float) -> LendingProblem:
+        allowed = self._allowed(left)
+        asked = np.bincount(
+            classes.pool, weights=classes.count * classes.width_gpus, minlength=self._quota.size
+        )
+        used = self._lender.used_gpus()
+        terms = self._fairness(
+            PoolsNow(self._quota, used, asked, float(idle_gpus)),
+            ValueSettings(),
+            float(np.median(classes.value)),
+        )
+        budget = 0.0 if self._settings.eps == 0.0 else max(_PART_OF_BUDGET * left, allowed)
+        return classes.problem(
+            idle_gpus=idle_gpus,
+            risk=look.risk_lines(idle_gpus),
+            budget_jobs=budget,
+            factor=terms.factor,
+            price=1.0 / allowed if allowed > 0.0 else 0.0,
+            send_back=look.send_back_lines(idle_gpus),
+            send_back_price=1.0 / self._settings.finish if self._settings.finish > 0.0 else 1e6,
+            utility=terms.utility,
+        )
+
+    def _exact_risk(self, classes: JobClasses, counts: IntArray, now_s: float) -> float:
+        look = self._lender.look_ahead(now_s)
+        chosen = (
+            job_id
+            for ids, count in zip(classes.members, counts.tolist(), strict=True)
+            for job_id in ids[:count]
+        )
+        return sum(self._charge(look, self._jobs[job_id]) for job_id in chosen)
+
+    def _charge(self, look: LookAhead, job: Job) -> float:
+        """Let a job start in the look ahead; the jobs it is expected to slow."""
+        fresh = self._lender.fresh[job.job_id]
+        if self._lender.may_send_back(job):
+            look.add_requeueable(job.num_gpus, fresh)
+            return 0.0
+        trial = look.try_guest(self._lender.rank[job.pool], job.num_gpus, fresh, self._lender.cohort_of(job))
+        look.add(trial)
+        return trial.charge
+
+
+SPEC = PolicySpec(
+    build=Planned,
+    settings=PlannedSettings,
+    uses_lives=True,
+    uses_demand=True,
+    may_send_back=True,
+    has_own_lanes=True,
+    lives="hazard",
+    arrivals="corrected",
+    tick_s=300.0,
+)

@@ -1,0 +1,73 @@
+"""Random lending problems, small enough to be tried out by hand or large enough to keep a solver busy."""
+
+from itertools import product
+
+import numpy as np
+from scipy.special import ndtr
+
+from solver.lending.curves import RiskLines, no_risk, risk_lines
+from solver.lending.problem import LendingProblem
+
+CELL_BEGINS_S = np.array([0.0, 600.0, 3600.0, 6 * 3600.0])
+
+
+def problem(
+    classes=((1, 3, 2.0, 600.0),), idle_gpus=8, budget_jobs=1.0, risk=None, requeueable=(), **more
+) -> LendingProblem:
+    """Classes as (width, count, value of one job, median life in seconds); pools are their numbers."""
+    width, count, value, median_s = (np.array(column) for column in zip(*classes, strict=True))
+    alive = width[:, None] * alive_shares(median_s)
+    return LendingProblem(
+        pool=np.arange(width.size),
+        width_gpus=width.astype(np.int64),
+        count=count.astype(np.int64),
+        value=value.astype(float),
+        alive_gpus=alive,
+        is_requeueable=np.isin(np.arange(width.size), requeueable),
+        idle_gpus=idle_gpus,
+        risk=no_risk(CELL_BEGINS_S.size) if risk is None else risk,
+        budget_jobs=budget_jobs,
+        **more,
+    )
+
+
+def alive_shares(median_s, begins_s=CELL_BEGINS_S) -> np.ndarray:
+    """Log-normal lives: (jobs, cells) P(alive when the cell begins)."""
+    logs = np.log(np.maximum(begins_s, 1e-9))
+    return ndtr(np.log(np.asarray(median_s, dtype=float))[:, None] - logs[None, :])
+
+
+def random_lines(rng, cells=4, idle_gpus=12, scale=1.0) -> RiskLines:
+    need = rng.normal(-0.5 * idle_gpus, 0.5 * idle_gpus, size=(7, cells))
+    hit = rng.gamma(1.0, scale, size=(7, cells))
+    return risk_lines(need, hit, np.full(cells, 1.0), 0.0, idle_gpus, points=4)
+
+
+def random_problem(seed, classes=4, max_count=3, requeueable_share=0.3, gpus=12, **more) -> LendingProblem:
+    """A small one whose optimum can be found by trying everything."""
+    rng = np.random.default_rng(seed)
+    width = rng.choice([1, 2, 4], size=classes)
+    return LendingProblem(
+        pool=rng.integers(0, 3, size=classes),
+        width_gpus=width,
+        count=rng.integers(1, max_count + 1, size=classes),
+        value=rng.uniform(0.5, 4.0, size=classes),
+        alive_gpus=width[:, None] * alive_shares(2.0 ** rng.uniform(7, 16, size=classes)),
+        is_requeueable=rng.random(classes) < requeueable_share,
+        **{
+            "idle_gpus": int(rng.integers(3, gpus)),
+            "risk": random_lines(rng, idle_gpus=gpus),
+            "budget_jobs": float(rng.uniform(0.2, 4.0)),
+            "price": float(rng.choice([0.0, 0.5])),
+            "send_back": random_lines(rng, idle_gpus=gpus),
+            "send_back_price": float(rng.choice([0.0, 0.2])),
+            **more,
+        },
+    )
+
+
+def best_by_trying(asked: LendingProblem) -> float:
+    """The best worth of all choices."""
+    ranges = (range(int(most) + 1) for most in asked.count)
+    choices = (np.array(choice, dtype=np.int64) for choice in product(*ranges))
+    return max(asked.objective(choice) for choice in choices if not asked.violations(choice))

@@ -1,0 +1,513 @@
+"""Each reason produced by a small scene, and what would change it tried out."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import REPOSITORY, all_knowing, instances, job
+
+from domain.cluster import Gpu, Node
+from domain.forecasts import LIFE_EDGES_S
+from domain.jobs import Job, JobOutcome
+from domain.timegrid import default_grid
+from simulator.checked import options_of, plan_state
+from simulator.engine import Engine
+from simulator.truth import TrueLives
+from solver.explain.answer import explain_waiting
+from solver.explain.scene import Scene
+from solver.explain.starts import Lives as LivesLeft
+from solver.explain.starts import expected_starts, lives_left
+from solver.explain.words import Explains, Lever, Waiting, Why, life_text
+from solver.plan_books import PlanBooks
+from solver.plan_rules import Known, Standing, state_of
+from solver.policies import POLICIES
+from solver.policies.base import Lends, PolicyContext, parse_settings
+
+CELLS = len(default_grid())
+QUOTAS = {"a": 4, "b": 4}
+HOUR_S = 3_600.0
+FOR_EVER = (1.0, 2_000 * HOUR_S, 2_000 * HOUR_S)
+JUST_WITHIN = 0.84
+"""Of a span that a life is to end within: curves are told at a few edges, straight between them."""
+
+
+class Lives:
+    """Chances to live longer than so many seconds, by job: (chance of the short one, short, long)."""
+
+    is_clairvoyant = False
+
+    def __init__(self, said: Mapping[str, tuple[float, float, float]]) -> None:
+        self.said = dict(said)
+
+    def survival(self, job: Job) -> tuple[float, ...]:
+        chance, short_s, long_s = self.said.get(job.job_id, (1.0, HOUR_S, HOUR_S))
+        return tuple((1.0 - chance) * (edge < long_s) + chance * (edge < short_s) for edge in LIFE_EDGES_S)
+
+    def quantile_s(self, job: Job, level: float) -> float:
+        chance, short_s, long_s = self.said.get(job.job_id, (1.0, HOUR_S, HOUR_S))
+        return short_s if level <= chance else long_s
+
+
+class Demand:
+    """One scenario: pool b will hold so many GPUs, by as many jobs, in the cells from one on."""
+
+    is_clairvoyant = False
+
+    def __init__(self, gpus: float = 0.0, from_cell: int = 0) -> None:
+        self.table = np.zeros((1, 2, CELLS))
+        self.table[:, 1, from_cell:] = gpus
+
+    def new_load_gpus(self, _window_s: float, _now_s: float) -> Mapping[str, float]:
+        return {"a": 0.0, "b": float(self.table.max())}
+
+    def peaks(self, _now_s: float) -> np.ndarray:
+        return self.table
+
+    def arrivals(self, _now_s: float) -> np.ndarray:
+        return self.table
+
+
+class World:
+    """A policy told by hand, with books beside it that the scene is made of."""
+
+    def __init__(
+        self,
+        name: str,
+        lives: Mapping[str, tuple[float, float, float]] | None = None,
+        demand: Demand | None = None,
+        **chosen: str,
+    ) -> None:
+        self.spec = POLICIES[name]
+        in_force = parse_settings(name, self.spec.settings, chosen)
+        self.lives = Lives(lives or {})
+        self.policy = self.spec.build(PolicyContext(QUOTAS, self.lives, demand or Demand()), in_force)
+        self.owes = options_of(self.spec, in_force)
+        self.books = PlanBooks(QUOTAS, converts=self.spec.converts)
+        self.idle_gpus = sum(QUOTAS.values())
+        self.started: dict[str, float] = {}
+
+    def submit(self, *jobs: Job) -> "World":
+        for one in jobs:
+            self.policy.submitted(one, 0.0)
+            self.books.submitted(one)
+        return self
+
+    def decide(self, idle_gpus: int | None = None) -> list[str]:
+        """Decide, carry it out, and say who starts."""
+        plan = self.policy.decide(0.0, self.idle_gpus if idle_gpus is None else idle_gpus)
+        self.books.decided(plan)
+        for start in plan.starts:
+            self.policy.started(start.job, 0.0)
+            self.books.started(start.job)
+            self.started[start.job.job_id] = 0.0
+            self.idle_gpus -= start.job.num_gpus
+        return [start.job.job_id for start in plan.starts]
+
+    def run_unplanned(self, one: Job) -> "World":
+        """A job that somebody started beyond its lane."""
+        self.submit(one)
+        self.policy.started(one, 0.0)
+        self.books.started(one)
+        self.started[one.job_id] = 0.0
+        self.idle_gpus -= one.num_gpus
+        return self
+
+    def scene(self, *, is_lending: bool = True) -> Scene:
+        return Scene(
+            self.books.state(0.0, self.idle_gpus),
+            self.owes,
+            self.spec.lends,
+            self.started,
+            self.lives.survival,
+            is_lending=is_lending,
+        )
+
+    def explain(self, *, is_lending: bool = True) -> dict[str, Waiting]:
+        found = explain_waiting(self.policy, self.scene(is_lending=is_lending))
+        return {one.job.job_id: one for one in found}
+
+
+def full(pool: str, gpus: int = 4) -> Job:
+    """A job that is its pool's own."""
+    return job(f"own-{pool}", 0.0, gpus, pool, requeue_u=None)
+
+
+def extra(width: int = 1, pool: str = "a", name: str = "extra", requeue_u: float | None = None) -> Job:
+    return job(name, 1.0, width, pool, requeue_u=requeue_u)
+
+
+def change(one: Waiting, lever: Lever):
+    return next(found for found in one.changes if found.lever is lever)
+
+
+# Reasons that any policy may have.
+
+
+def test_no_idle_gpu_and_how_many_would_do():
+    world = World("anticipatory", eps="1").submit(full("a"), full("b"), extra(2))
+    world.decide()
+    one = world.explain()["extra"]
+    assert one.why is Why.NO_IDLE_GPU
+    assert one.evidence == {"idle_gpus": 0, "width_gpus": 2}
+    assert change(one, Lever.FREE_GPUS).value == 2
+    assert world.decide(idle_gpus=1) == []
+    assert world.decide(idle_gpus=2) == ["extra"]
+
+
+def test_wider_than_idle_and_how_many_would_do():
+    world = World("anticipatory", eps="1").submit(full("a"), full("b", 2), extra(3))
+    world.decide()
+    one = world.explain()["extra"]
+    assert (one.why, one.text) == (Why.WIDER_THAN_IDLE, "it asks for 3 GPUs, 2 are idle")
+    assert change(one, Lever.FREE_GPUS).value == 3
+    assert world.decide(idle_gpus=3) == ["extra"]
+
+
+def lent_out(policy: str = "anticipatory", **chosen: str) -> World:
+    """A guest has GPUs of pool b, whose own job of 4 is due."""
+    world = World(policy, **chosen).submit(full("a"))
+    world.decide()
+    return world.run_unplanned(extra(2, name="guest")).submit(full("b"), extra(1, name="late"))
+
+
+@pytest.mark.parametrize("policy", ["anticipatory", "reclaim"])
+def test_a_due_job_waits_for_guests_and_others_behind_it(policy):
+    world = lent_out(policy, requeueable="0.5")
+    assert world.decide() == []
+    found = world.explain()
+    assert found["own-b"].why is Why.WIDER_THAN_IDLE
+    assert found["own-b"].text.startswith("its lane has reached it, but guests have its GPUs still")
+    assert change(found["own-b"], Lever.FREE_GPUS).value == 4
+    if policy == "reclaim":
+        assert found["late"].why is Why.NOT_REQUEUEABLE
+        return
+    late = found["late"]
+    assert (late.why, late.evidence["due_job"], late.evidence["due_pool"]) == (
+        Why.BEHIND_DUE_JOB,
+        "own-b",
+        "b",
+    )
+    assert change(late, Lever.DUE_JOB_SERVED).value == 4
+    assert world.decide(idle_gpus=3) == []
+    assert world.decide(idle_gpus=4) == ["own-b"]
+
+
+def test_a_due_job_behind_another_due_job():
+    world = lent_out("anticipatory").submit(job("own-b2", 2.0, 1, "b"))
+    world.policy.ended(full("b"), 0.0)
+    world.books.ended(full("b"))
+    world.submit(replace(full("b", 3), submit_s=0.5))
+    world.decide()
+    found = world.explain()
+    assert found["own-b"].why is Why.WIDER_THAN_IDLE
+    assert (found["own-b2"].why, change(found["own-b2"], Lever.FREE_GPUS).value) == (Why.BEHIND_DUE_JOB, 4)
+
+
+def test_a_policy_that_lends_nothing_lets_wait_in_the_own_lane():
+    world = World("fcfs").submit(full("a"), extra(2), extra(1, name="behind"))
+    world.decide()
+    one = world.explain()["behind"]
+    assert (one.why, one.changes) == (Why.WAITS_IN_OWN_LANE, ())
+    assert one.evidence == {"quota_gpus": 4, "own_gpus": 4, "before_gpus": 2, "width_gpus": 1}
+
+
+def test_a_policy_that_lends_to_the_requeueable_says_so():
+    world = World("reclaim", requeueable="0.5").submit(full("a"), extra())
+    assert world.decide() == ["own-a"]
+    one = world.explain()["extra"]
+    assert [found.lever for found in one.changes] == [Lever.REQUEUEABLE]
+    assert one.why is Why.NOT_REQUEUEABLE
+    other = World("reclaim", requeueable="0.5").submit(full("a"), extra(requeue_u=0.0))
+    assert other.decide() == ["own-a", "extra"]
+
+
+def test_a_policy_that_keeps_gpus_for_others_without_saying_why():
+    world = World("sia", demand=Demand(4.0)).submit(full("a"), extra())
+    world.decide()
+    assert world.explain()["extra"].why is Why.HELD_BY_POLICY
+
+
+def test_the_kill_switch():
+    world = World("anticipatory", eps="1").submit(full("a"))
+    world.decide()
+    world.submit(extra())
+    one = world.explain(is_lending=False)["extra"]
+    assert (one.why, [found.lever for found in one.changes]) == (Why.LENDING_OFF, [Lever.LENDING_ON])
+    assert world.decide() == ["extra"]
+
+
+def test_a_job_wider_than_its_quota_has_no_promise():
+    wide = extra(5)
+    state = state_of(0.0, 8, QUOTAS, [Known(wide)])
+    world = World("fcfs")
+    one = explain_waiting(world.policy, replace(world.scene(), state=state))[0]
+    assert (one.why, one.latest_s) == (Why.NO_PROMISE, math.inf)
+    assert change(one, Lever.HIGHER_QUOTA).value == 5
+    roomy = replace(state, quotas={"a": 5, "b": 3})
+    assert explain_waiting(world.policy, replace(world.scene(), state=roomy))[0].why is not Why.NO_PROMISE
+
+
+# Reasons of lending by a look ahead.
+
+
+def refused(lives: tuple[float, float, float], demand: Demand, width: int = 2, **chosen: str) -> World:
+    """Pool a is full, pool b idle; a job of pool a may not have b's GPUs."""
+    said = {"extra": lives, "own-a": FOR_EVER}
+    world = World("anticipatory", said, demand, **{"eps": "0.01", "share": "0", **chosen})
+    world.submit(full("a"), extra(width))
+    return world
+
+
+def test_held_for_the_pool_that_will_want_the_gpus():
+    world = refused((1.0, 2 * HOUR_S, 2 * HOUR_S), Demand(4.0, from_cell=5))
+    assert world.decide() == ["own-a"]
+    one = world.explain()["extra"]
+    assert (one.why, one.evidence["pool"]) == (Why.HELD_FOR_POOL, "b")
+    assert one.evidence["missing_gpus"] == pytest.approx(2.0, abs=0.1)
+    assert one.evidence["level"] == 0.0
+    assert one.evidence["still_runs"] == 1.0
+    shorter = change(one, Lever.SHORTER_LIFE)
+    assert shorter.value == default_grid().edges_s[5]
+    assert would_start(shorter.value, Demand(4.0, from_cell=5))
+    assert not would_start(2.0 * shorter.value, Demand(4.0, from_cell=5))
+
+
+def would_start(life_s: float, demand: Demand, **chosen: str) -> bool:
+    return "extra" in refused((1.0, JUST_WITHIN * life_s, JUST_WITHIN * life_s), demand, **chosen).decide()
+
+
+def test_would_overrun_where_it_would_probably_be_done():
+    demand = Demand(4.0, from_cell=7)
+    world = refused((0.9, 600.0, 20 * HOUR_S), demand)
+    assert world.decide() == ["own-a"]
+    one = world.explain()["extra"]
+    assert one.why is Why.WOULD_OVERRUN
+    assert one.evidence["still_runs"] == pytest.approx(0.1, abs=0.05)
+    assert change(one, Lever.SHORTER_LIFE).value == default_grid().edges_s[7]
+    assert would_start(600.0, demand)
+
+
+def test_a_larger_allowance_and_being_requeueable_would_do():
+    demand = Demand(4.0, from_cell=7)
+    lives = (0.9, 600.0, 20 * HOUR_S)
+    world = refused(lives, demand)
+    world.decide()
+    one = world.explain()["extra"]
+    needed = change(one, Lever.LARGER_ALLOWANCE).value
+    assert needed == one.evidence["charge_jobs"]
+    assert needed > one.evidence["allowed_jobs"] == 0.01
+    assert "extra" in refused(lives, demand, eps=str(needed)).decide()
+    assert change(one, Lever.REQUEUEABLE)
+    back = World(
+        "anticipatory", {"extra": lives, "own-a": FOR_EVER}, demand, eps="0.01", share="0", requeueable="0.5"
+    )
+    assert back.submit(full("a"), extra(2, requeue_u=0.0)).decide() == ["own-a", "extra"]
+
+
+def test_too_likely_to_be_sent_back():
+    lives, demand = (1.0, 2 * HOUR_S, 2 * HOUR_S), Demand(4.0, from_cell=5)
+    world = World("anticipatory", {"extra": lives, "own-a": FOR_EVER}, demand, requeueable="1")
+    world.submit(full("a"), extra(2)).decide()
+    one = world.explain()["extra"]
+    assert one.why is Why.TOO_LIKELY_SENT_BACK
+    chance = change(one, Lever.HIGHER_FINISH).value
+    assert chance == one.evidence["chance_sent_back"] > 0.3
+    again = World(
+        "anticipatory", {"extra": lives, "own-a": FOR_EVER}, demand, requeueable="1", finish=str(chance)
+    )
+    assert again.submit(full("a"), extra(2)).decide() == ["own-a", "extra"]
+    life_s = change(one, Lever.SHORTER_LIFE).value
+    short = World(
+        "anticipatory",
+        {"extra": (1.0, JUST_WITHIN * life_s, JUST_WITHIN * life_s), "own-a": FOR_EVER},
+        demand,
+        requeueable="1",
+    )
+    assert short.submit(full("a"), extra(2)).decide() == ["own-a", "extra"]
+
+
+def test_the_budget_is_spent(monkeypatch):
+    world = refused((0.9, 600.0, 20 * HOUR_S), Demand(4.0, from_cell=7), eps="0.9")
+    monkeypatch.setattr(world.policy._budget, "left", lambda _now_s: -0.25)
+    assert world.decide() == ["own-a"]
+    one = world.explain()["extra"]
+    assert one.why is Why.BUDGET_SPENT
+    assert change(one, Lever.LARGER_BUDGET).value == 0.25
+    monkeypatch.setattr(world.policy._budget, "left", lambda _now_s: 1e-9)
+    assert world.decide() == ["extra"]
+
+
+def test_without_a_budget_nothing_is_lent_for_good():
+    world = refused((1.0, 600.0, 600.0), Demand(), eps="0")
+    assert world.decide() == ["own-a"]
+    one = world.explain()["extra"]
+    assert (one.why, [found.lever for found in one.changes]) == (Why.LENDING_OFF, [Lever.REQUEUEABLE])
+    again = World("anticipatory", eps="0", requeueable="0.5")
+    assert again.submit(full("a"), extra(2, requeue_u=0.0)).decide() == ["own-a", "extra"]
+
+
+def test_the_search_ended_before_it():
+    """Six wide ones are refused first; a narrow one that lives longer would have been lent to."""
+    wide = [job(f"wide-{k}", 1.0, 3, "a", requeue_u=None) for k in range(6)]
+    lives = {one.job_id: (1.0, 2 * HOUR_S, 2 * HOUR_S) for one in wide} | {"extra": (1.0, 9e3, 9e3)}
+    world = World("anticipatory", lives, Demand(2.0), eps="0.1", share="0")
+    world.submit(full("a"), *wide, extra())
+    assert world.decide() == ["own-a"]
+    found = world.explain()
+    assert found["wide-0"].why is Why.HELD_FOR_POOL
+    assert (found["extra"].why, found["extra"].evidence["place"]) == (Why.NOT_CONSIDERED, 7)
+    fewer = World("anticipatory", lives, Demand(2.0), eps="0.1", share="0")
+    assert fewer.submit(full("a"), *wide[1:], extra()).decide() == ["own-a", "extra"]
+
+
+def test_asking_changes_no_decision():
+    world = refused((0.9, 600.0, 20 * HOUR_S), Demand(4.0, from_cell=7))
+    world.decide()
+    assert isinstance(world.policy, Explains)
+    before = world.policy.decide(0.0, 4)
+    assert world.policy.waiting(0.0, 4) == world.policy.waiting(0.0, 4)
+    assert world.policy.decide(0.0, 4) == before
+
+
+# Nodes and packing.
+
+NODES = (Node("n1", 4, "old"), Node("n2", 4, "new"))
+
+
+def on(node: str, *indices: int) -> tuple[Gpu, ...]:
+    return tuple(Gpu(node, index) for index in indices)
+
+
+def on_nodes(*line: Known, idle: int, **more: object) -> dict[str, Waiting]:
+    world = World("maxmin")
+    state = state_of(0.0, idle, QUOTAS, line, NODES)
+    scene = replace(world.scene(), state=state, owes=replace(world.owes, has_own_lanes=False), **more)
+    return {one.job.job_id: one for one in explain_waiting(world.policy, scene)}
+
+
+def test_gpus_that_are_idle_but_not_together():
+    halves = [
+        Known(job("left", 0.0, 2, "a"), Standing.OWN, on("n1", 0, 1)),
+        Known(job("right", 0.0, 2, "b"), Standing.OWN, on("n2", 0, 1)),
+    ]
+    one = on_nodes(*halves, Known(extra(4)), idle=4)["extra"]
+    assert (one.why, one.evidence["idle_gpus"]) == (Why.NO_NODE_FITS, 4)
+    assert on_nodes(halves[0], Known(extra(4)), idle=6)["extra"].why is not Why.NO_NODE_FITS
+
+
+def test_gpus_that_are_idle_but_of_another_type():
+    taken = Known(job("left", 0.0, 4, "a"), Standing.OWN, on("n1", 0, 1, 2, 3))
+    typed = Known(replace(extra(1), gpu_type="old"))
+    assert on_nodes(taken, typed, idle=4)["extra"].why is Why.NO_NODE_FITS
+
+
+def sharing(host_gpus: tuple[Gpu, ...], *riders: Known) -> list[Known]:
+    host = Known(job("host", 0.0, len(host_gpus), "b"), Standing.OWN, host_gpus, may_share=True)
+    rest = Known(job("rest", 0.0, 7, "a"), Standing.GUEST, on("n1", 0, 1, 2, 3) + on("n2", 1, 2, 3))
+    return [host, rest, *riders, Known(extra(1), may_share=True)]
+
+
+def test_a_host_whose_gpu_has_a_rider_already():
+    rider = Known(job("rider", 0.5, 1, "a"), Standing.GUEST, on("n2", 0), may_share=True)
+    found = on_nodes(*sharing(on("n2", 0), rider), idle=0)
+    assert (found["extra"].why, found["extra"].evidence["hosts"]) == (Why.STAR_RULE, 2)
+    assert on_nodes(*sharing(on("n2", 0)), idle=0)["extra"].why is Why.NO_IDLE_GPU
+
+
+@pytest.mark.parametrize(("has_mib", "why"), [(4_000, Why.MEMORY), (8_000, Why.NO_IDLE_GPU)])
+def test_a_host_whose_gpu_has_too_little_memory(has_mib, why):
+    memory = {"host": 2_000, "extra": 2_000}
+    found = on_nodes(*sharing(on("n2", 0)), idle=0, memory_mib=memory, gpu_memory_mib={("n2", 0): has_mib})
+    assert found["extra"].why is why
+
+
+# When.
+
+
+def replayed(policy: str, instance, until_s: float, **chosen: str):
+    """The scene at an instant of a replay with true lives, the policy, and when jobs start from there on."""
+    jobs, durations, quotas = instance
+    outcomes = {job_id: JobOutcome(job_id, duration_s) for job_id, duration_s in durations.items()}
+    spec = POLICIES[policy]
+    in_force = parse_settings(policy, spec.settings, chosen)
+
+    def engine() -> tuple[Engine, object]:
+        made = spec.build(all_knowing(spec, jobs, outcomes, quotas), in_force)
+        more = {"capacity_gpus": sum(quotas.values()), "policy": made, "tick_s": spec.tick_s}
+        return Engine(jobs=jobs, outcomes=outcomes, **more), made
+
+    stretches = engine()[0].run().stretches
+    stopped, built = engine()
+    stopped.run(until_s=until_s)
+    started = {job_id: attempt.start_s for job_id, attempt in stopped.state.running.items()}
+    state = plan_state(stopped.state, quotas, until_s)
+    scene = Scene(state, options_of(spec, in_force), spec.lends, started, TrueLives(outcomes).survival)
+    starts: dict[str, float] = {}
+    for stretch in sorted(stretches, key=lambda one: one.start_s, reverse=True):
+        if stretch.start_s >= until_s:
+            starts[stretch.job_id] = stretch.start_s
+    return scene, built, starts
+
+
+def with_true_lives(scene: Scene, durations: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    now_s = scene.state.now_s
+    left = {
+        job_id: durations[job_id] - (now_s - scene.started_s.get(job_id, now_s))
+        for job_id in scene.state.known
+    }
+    lendable = [one.job_id for one in scene.waiting() if scene.may_lend_to(one)]
+    return expected_starts(scene.state, LivesLeft(left, left), lends_to=lendable)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(instances(max_jobs=14), st.integers(1, 25))
+def test_true_lives_tell_when_a_lane_reaches_a_job(instance, until_s):
+    """First come, first served: who comes later changes nothing for those that wait."""
+    scene, _, starts = replayed("fcfs", instance, float(until_s))
+    found = with_true_lives(scene, instance[1])
+    assert found == {job_id: (starts[job_id], starts[job_id]) for job_id in found}
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(instances(max_jobs=14), st.integers(1, 25))
+def test_who_may_be_lent_to_starts_no_later_than_its_lane_allows(instance, until_s):
+    scene, _, starts = replayed("reclaim", instance, float(until_s), requeueable="1")
+    for job_id, (earliest_s, latest_s) in with_true_lives(scene, instance[1]).items():
+        assert until_s <= earliest_s <= latest_s
+        assert starts[job_id] <= latest_s
+
+
+def test_the_interval_comes_with_the_reason():
+    world = World("anticipatory", eps="1").submit(full("a"), full("b"), extra(2))
+    world.decide()
+    one = world.explain()["extra"]
+    assert 0.0 < one.earliest_s <= one.latest_s < 2 * HOUR_S
+
+
+def test_a_life_left_is_that_of_those_that_have_lived_so_long():
+    curve = tuple(0.5 if edge < 1_000.0 else 0.0 for edge in LIFE_EDGES_S)
+    left = lives_left({"new": curve, "old": curve, "gone": curve}, {"old": 500.0, "gone": 5_000.0}, 0.9)
+    assert left.low_s["new"] < 8.0
+    assert 500.0 < left.high_s["old"] < left.high_s["new"] <= 1_100.0
+    assert left.high_s["gone"] == pytest.approx(5_001.0 * 9.0)
+
+
+# Words.
+
+
+def test_every_reason_and_lever_is_in_the_docs():
+    page = (REPOSITORY / "docs" / "explain-waiting.md").read_text(encoding="utf-8")
+    assert [word for word in (*Why, *Lever) if f"`{word}`" not in page] == []
+
+
+def test_spans_of_time_are_told_in_their_unit():
+    assert [life_text(span) for span in (5.0, 90.0, 5_400.0, 172_800.0)] == ["5 s", "1.5 min", "1.5 h", "2 d"]
+
+
+def test_policies_say_to_whom_they_lend():
+    nobody = {name for name, spec in POLICIES.items() if spec.lends is Lends.NOBODY}
+    assert nobody == {"fcfs", "backfill", "ssf"}
