@@ -53,6 +53,8 @@ class Plan:
         starts: jobs to start now.
         holds: GPUs that stay idle on purpose.
         placements: where the started gangs go; empty where only counts are planned.
+        late: own jobs that are left waiting although others start, because they are slowed already: the GPUs
+            go to those that can still be on time.
     """
 
     send_backs: tuple[Job, ...] = ()
@@ -60,6 +62,7 @@ class Plan:
     starts: tuple[Start, ...] = ()
     holds: tuple[Hold, ...] = ()
     placements: tuple[Placement, ...] = ()
+    late: tuple[Job, ...] = ()
 
 
 NOTHING = Plan()

@@ -15,6 +15,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from domain.jobs import Job, submit_order
+from domain.measures import is_slowed
 from domain.plans import NOTHING, Plan
 from solver.check_places import finds_no_place, place_faults
 from solver.plan_rules import STRICT, Known, PlanFault, PlanOptions, PlanRule, PlanState, Standing
@@ -36,7 +37,7 @@ def check_plan(state: PlanState, plan: Plan, options: PlanOptions = STRICT) -> t
     scene = _look(state, plan, options)
     found = [*_naming(scene), *_capacity(scene), *_stopping(scene)]
     if options.has_own_lanes:
-        found += [*_quotas(scene), *_lanes(scene), *_promises(scene), *_holds(scene)]
+        found += [*_quotas(scene), *_lanes(scene), *_promises(scene), *_lateness(scene), *_holds(scene)]
     found += place_faults(state, plan)
     return tuple(found)
 
@@ -73,7 +74,8 @@ class _Scene:
     Attributes:
         inside: jobs inside their lane that do not run as own yet, in the order of the lines.
         due: those of them that wait.
-        left: those of the due that the plan does not start, although they have a place if nodes are known.
+        left: those of the due that the plan does not start, although they have a place if nodes are known,
+            and that may not be passed over: the plan does not call them late.
         needs: of each placed start, how many GPUs it takes that nobody else has: a rider takes none.
         idle_gpus: GPUs that nobody has once the guests are gone.
     """
@@ -100,10 +102,11 @@ def _look(state: PlanState, plan: Plan, options: PlanOptions) -> _Scene:
     started = {start.job.job_id for start in plan.starts}
     inside = inside_lanes(state, counts_guests=options.converts)
     due = {job_id: one for job_id, one in inside.items() if one.standing is Standing.WAITING}
+    passed_over = started | {job.job_id for job in plan.late}
     left = {
         job_id: one
         for job_id, one in due.items()
-        if job_id not in started and not finds_no_place(state, plan, one.job)
+        if job_id not in passed_over and not finds_no_place(state, plan, one.job)
     }
     leaving = {job.job_id: state.known[job.job_id] for job in plan.send_backs if job.job_id in state.known}
     in_use: set[tuple[str, int]] = set()
@@ -267,6 +270,18 @@ def _promises(scene: _Scene) -> Iterator[PlanFault]:
                 PlanRule.LENT_WHILE_DUE_JOB_WAITS,
                 job,
                 f"is lent {job.num_gpus} GPUs while job {waits.job_id} of pool {waits.pool} is due",
+            )
+
+
+def _lateness(scene: _Scene) -> Iterator[PlanFault]:
+    """Who is passed over because he is slowed already: only lengths could tell for sure, waiting must fit."""
+    for job in scene.plan.late:
+        waited_s = scene.state.now_s - job.submit_s
+        if job.job_id not in scene.due or not is_slowed(waited_s):
+            yield _fault(
+                PlanRule.PASSED_OVER_BUT_NOT_LATE,
+                job,
+                f"is passed over as late, but is not due or has waited for {waited_s:g} s only",
             )
 
 

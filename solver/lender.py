@@ -76,6 +76,7 @@ class Served(NamedTuple):
         converted: guests that have become own.
         starts: own jobs that start.
         holds: own jobs that have to wait: GPUs that come free are kept for them.
+        late: those of the own jobs that have to wait that are slowed already.
         idle_gpus: left over; lent only where nobody has to wait.
     """
 
@@ -83,6 +84,7 @@ class Served(NamedTuple):
     converted: list[Job]
     starts: list[Start]
     holds: list[Hold]
+    late: list[Job]
     idle_gpus: int
 
 
@@ -198,15 +200,14 @@ class Lender:
         converted = self.lanes.advance()
         for job in converted:
             self._book.move(job.job_id, self._group(job, _OWN))
-        self._tolerance.refresh(now_s)
         due = self.lanes.due_in_order()
         victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus)
         idle_gpus += sum(victim.num_gpus for victim in victims)
         if sum(job.num_gpus for job in due) <= idle_gpus:
             starts = [Start(job, False) for job in due]
             idle_gpus -= sum(job.num_gpus for job in due)
-            return Served(victims, converted, starts, [], idle_gpus)
-        return self._ration(due, now_s, Served(victims, converted, [], [], idle_gpus))
+            return Served(victims, converted, starts, [], [], idle_gpus)
+        return self._ration(due, now_s, Served(victims, converted, [], [], [], idle_gpus))
 
     def _ration(self, due: list[Job], now_s: float, served: Served) -> Served:
         """Too few GPUs for all that is due: they go where they still keep somebody from being slowed.
@@ -216,6 +217,7 @@ class Lender:
         one that is late by half an hour comes first. GPUs are kept for the first who needs more than there
         are, unless he is late already.
         """
+        self._tolerance.refresh(now_s)
         own = {job.job_id for job in due}
         pools = dict.fromkeys(job.pool for job in due)
         asking = [*due, *(job for pool in pools for job in self._next_in_reference(pool, now_s, own))]
@@ -232,6 +234,8 @@ class Lender:
             is_kept = is_kept or rank != _LATE
             if job.job_id in own:
                 served.holds.append(Hold(job.pool, job.num_gpus))
+                if rank == _LATE:
+                    served.late.append(job)
         return served._replace(idle_gpus=idle_gpus)
 
     def _rank_by(self, due_by_s: float, now_s: float) -> tuple[int, float]:

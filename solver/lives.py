@@ -1,6 +1,5 @@
 """Widths still alive ahead: forecast lives of many jobs at once, conditional on their age."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -167,7 +166,12 @@ class LifeBook:
         widest = np.sort(np.argsort(-total, kind="stable")[:_COHORTS])
         common = spread[np.isin(place, widest)].sum(axis=0)
         found = tuple(
-            Cohort(*map(int, divmod(keys[k], self._num_groups)), float(total[k]), alive[k] / total[k])
+            Cohort(
+                int(keys[k]) // self._num_groups,
+                int(keys[k]) % self._num_groups,
+                float(total[k]),
+                alive[k] / total[k],
+            )
             for k in widest.tolist()
         )
         return found, np.asarray(common)
@@ -231,14 +235,18 @@ class Fates:
         self._seed = seed
         self._drawn: dict[tuple[int, int], FloatArray] = {}
 
+    def num_common(self, num_scenarios: int) -> int:
+        """In how many scenarios a cohort has one fate; in none where there is but one scenario."""
+        return round(self.kinship * num_scenarios) if num_scenarios > 1 else 0
+
     def of(self, number: int, num_scenarios: int) -> FloatArray:
-        """(scenarios,) the level in (0, 1) below which S(t) has to fall for the cohort to be gone; else NaN."""
+        """(scenarios,) level in (0, 1) below which S(t) has to fall for the cohort to be gone; else NaN."""
         found = self._drawn.get((number, num_scenarios))
         if found is None:
             if len(self._drawn) > _FATES:
                 self._drawn.clear()
             rng = np.random.default_rng((self._seed, number))
-            num_common = round(self.kinship * num_scenarios)
+            num_common = self.num_common(num_scenarios)
             found = np.full(num_scenarios, np.nan)
             found[:num_common] = (np.arange(num_common) + 0.5) / max(num_common, 1)
             rng.shuffle(found)

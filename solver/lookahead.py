@@ -142,7 +142,7 @@ class LookAhead:
         self._guest = self._guests()
         # a guest that can be sent back is, to a lane, a job that waits
         self._backlog = ahead.backlog + ahead.requeueable
-        kinship = ahead.fates.kinship if self._num_scenarios > 1 else 0.0
+        kinship = ahead.fates.num_common(self._num_scenarios) / self._num_scenarios
         self._single = 1.0 - kinship
         self._variance = ahead.alive.spread - kinship * ahead.alive.common
         self._need = np.zeros((ahead.peaks.shape[0], ahead.own.shape[1]))
@@ -183,15 +183,17 @@ class LookAhead:
     def add(self, trial: Trial) -> None:
         """The guest that was tried last starts."""
         if self._held is not None:
-            more = trial.guest - self._guest[trial.pool] + trial.backlog - self._backlog[trial.pool]
-            self._held = self._held + np.maximum(more, 0.0)
+            before = self._held_in(trial.pool, self._guest[trial.pool], self._backlog[trial.pool])
+            self._held = self._held + (self._held_in(trial.pool, trial.guest, trial.backlog) - before)
         self._guest[trial.pool], self._backlog[trial.pool] = trial.guest, trial.backlog
         self._need, self._variance, self._missing = trial.need, trial.variance, trial.missing
         self._rare_missing = trial.rare_missing
 
     def net_of_backlog(self) -> FloatArray:
-        """(pools, cells) part of a guest's width that adds to the need: where its own lane would have started
-        it, urgently, it was needed before."""
+        """(pools, cells) part of a guest's width that adds to the need.
+
+        Where its own lane would have started it, urgently, it was needed before.
+        """
         room = np.maximum(self._quota[:, None] - self._ahead.own, 0.0)
         is_reached = (self._backlog <= room).astype(float)
         return np.asarray(1.0 - self._ahead.stakes.backlog_urgency * is_reached)
@@ -201,18 +203,15 @@ class LookAhead:
 
         Bursts are rows of their own beside the scenarios, weighted by their chance.
         """
-        num = self._num_scenarios
-        spread = np.sqrt(self._variance + _ROUNDING_SD_GPUS**2)
-        wide = np.sqrt(self._variance + self._need.var(axis=0) + _ROUNDING_SD_GPUS**2)
-        rows = num + self._more.shape[0]
-        # of a wider normal, what is missing is not more than that of the same need further up
-        usual = self._need.mean(axis=0) + self._more + (wide - spread)
-        need = np.vstack([self._need, usual])
-        hit = np.vstack([self._hit / num, self._rare_hit]) * rows
+        num, rare = self._num_scenarios, self._more.shape[0]
+        need = np.vstack([self._need, self._need.mean(axis=0) + self._more])
+        hit = np.vstack([self._hit / num, self._rare_hit]) * (num + rare)
+        variance = np.repeat([self._variance, self._variance + self._need.var(axis=0)], [num, rare], axis=0)
+        spread = np.sqrt(variance + _ROUNDING_SD_GPUS**2)
         return risk_lines(need, hit, spread, self._capacity_gpus, reach_gpus)
 
     def send_back_lines(self, reach_gpus: float) -> RiskLines:
-        """Chance, cell by cell, that guests which can be sent back will be, by GPUs that more guests hold."""
+        """GPUs of guests expected to be sent back, cell by cell, by GPUs that more guests hold, as lines."""
         spread = np.sqrt(self._variance + _ROUNDING_SD_GPUS**2)
         ones = np.ones((1, spread.size))
         return risk_lines(self._need_with_held(), ones, spread, self._capacity_gpus, reach_gpus)
@@ -236,13 +235,15 @@ class LookAhead:
         They make way for every lane start, urgent or not.
         """
         if self._held is None:
-            ahead = self._ahead
             self._held = np.zeros_like(self._need)
             for pool in range(self._quota.size):
-                guest = self._guest[pool] + ahead.requeueable[pool]
-                due, arriving, _ = self._due(pool, guest, self._backlog[pool] - ahead.requeueable[pool])
-                self._held += ahead.own[pool] + guest + due + arriving
+                self._held += self._held_in(pool, self._guest[pool], self._backlog[pool])
         return self._held
+
+    def _held_in(self, pool: int, guest: FloatArray, backlog: FloatArray) -> FloatArray:
+        held = self._ahead.requeueable[pool]
+        due, arriving, _ = self._due(pool, guest + held, backlog - held)
+        return np.asarray(self._ahead.own[pool] + guest + held + due + arriving)
 
     def _guests(self) -> list[FloatArray]:
         """By pool, (scenarios, cells) width of the guests that must run to their end."""
@@ -270,8 +271,11 @@ class LookAhead:
         return np.asarray(jobs / due_gpus)
 
     def _burst_hits(self) -> tuple[FloatArray, FloatArray]:
-        """(bursts, cells) GPUs that a burst asks for urgently, and jobs slowed by each missing one x chance."""
-        ahead, stakes, bursts = self._ahead, self._ahead.stakes, self._ahead.bursts
+        """GPUs that a burst asks for urgently, and its chance times the jobs slowed by each missing one.
+
+        Both (bursts, cells).
+        """
+        stakes, bursts = self._ahead.stakes, self._ahead.bursts
         left = np.stack(
             [
                 self._due(pool, self._guest[pool], self._backlog[pool])[2].mean(axis=0)

@@ -30,6 +30,7 @@ class PlanRule(StrEnum):
     CONVERTED_BEYOND_LANE = "converted-beyond-lane"
     GUEST_INSIDE_ITS_LANE = "guest-inside-its-lane"
     LENT_WHILE_DUE_JOB_WAITS = "lent-while-due-job-waits"
+    PASSED_OVER_BUT_NOT_LATE = "passed-over-but-not-late"
 
     HOLD_FOR_UNKNOWN_POOL = "hold-for-unknown-pool"
     HOLD_BEYOND_QUOTA = "hold-beyond-quota"

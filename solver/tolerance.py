@@ -44,22 +44,24 @@ class Tolerance:
         self._shadow = shadow
         self._pools = tuple(pools)
         self._least_work_s = least_work_s
-        self._seen_s = -math.inf
+        self._now_s = self._seen_s = -math.inf
         self._seen: dict[str, _Seen] = {}
 
     def refresh(self, now_s: float) -> None:
-        """Look ahead, if the last look is five minutes old."""
+        """Bring the reference to `now_s`, and look ahead if the last look is five minutes old."""
+        self._shadow.advance(now_s)
+        self._now_s = now_s
         if now_s - self._seen_s >= _REFRESH_S:
             self._seen = {pool: self._look(pool, now_s) for pool in self._pools}
             self._seen_s = now_s
 
     def due_by_s(self, job: Job) -> float:
-        """Instant by which a job has to start in order not to be late; it may be past."""
+        """Instant by which a job has to start in order not to be late; past only if its reference start is."""
         started_s = self._shadow.early_start_s(job)
         if started_s is not None:
             return started_s
-        seen = self._seen.get(job.pool)
-        return -math.inf if seen is None else seen.starts_s.get(job.job_id, seen.tail_s)
+        seen = self._seen[job.pool]
+        return max(seen.starts_s.get(job.job_id, seen.tail_s), self._now_s)
 
     def tail_slack_s(self, now_s: float) -> FloatArray:
         """(pools,) how long a job that came now would wait in the reference, seconds."""

@@ -21,7 +21,6 @@ from app.store import clusters, executors, live
 from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow, PlacementRow
 from domain.cluster import Gpu, Node
 from solver.packing import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, Pair, pair_up
-from solver.placement import place
 
 Json = dict[str, Any]
 
@@ -226,6 +225,8 @@ def _start(scene: _Scene, starts: Sequence[Mapping[str, Any]], *, is_lending: bo
 def _place(scene: _Scene, wanted: Sequence[JobRow], guests: Mapping[str, bool]) -> dict[str, Sequence[Gpu]]:
     """GPUs of those that get some. What comes after an own job that has to wait must not overtake it."""
     there = _there(scene)
+    from solver.placement import place  # noqa: PLC0415 - numpy; most processes never place anything
+
     placements = place(map(job_of, wanted), _idle(scene, there), there)
     found: dict[str, Sequence[Gpu]] = {placement.job_id: placement.gpus for placement in placements}
     refused = places.refused(scene.jobs, there, found)

@@ -59,10 +59,12 @@ def burst_rates(arrivals: Sequence[tuple[Floats, Ints]], since_s: float, now_s: 
 
 def _of_pool(submit_s: Floats, gpus: Ints, now_s: float) -> tuple[Floats, Floats, float]:
     """Sizes of the bursts of a pool, what each counts, and the mean width of their jobs."""
+    past = int(np.searchsorted(submit_s, now_s, "left"))
+    submit_s, gpus = submit_s[:past], gpus[:past]
     if submit_s.size == 0:
         return np.empty(0), np.empty(0), 1.0
     bins, place = np.unique(np.floor(submit_s / BIN_S), return_inverse=True)
-    size = np.bincount(place, weights=gpus)
+    size = np.bincount(place, weights=gpus).astype(np.float64)
     jobs = np.bincount(place)
     is_burst = size >= _LEAST_GPUS
     weight = 0.5 ** ((now_s - bins[is_burst] * BIN_S) / _HALF_LIFE_S)

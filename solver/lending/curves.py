@@ -103,7 +103,7 @@ class RiskCurve:
     Attributes:
         short_gpus: (scenarios, cells) need - capacity before anything is lent.
         hit: (scenarios or 1, cells) jobs slowed per GPU missing.
-        sd_gpus: (cells,) spread of the need, above 0.
+        sd_gpus: (cells,) or (scenarios, cells) spread of the need, above 0.
     """
 
     short_gpus: FloatArray
@@ -139,7 +139,7 @@ def risk_lines(
     Args:
         need_gpus: (scenarios, cells) expected need before anything more is lent.
         hit: (scenarios, cells) jobs slowed per GPU missing; scenarios may be 1.
-        sd_gpus: (cells,) spread of the need about it.
+        sd_gpus: (cells,) or (scenarios, cells) spread of the need about it.
         capacity_gpus: GPUs of the cluster.
         reach_gpus: (cells,) or one number: the most that can be lent.
         points: points per cell between which chords are drawn, at least 2.

@@ -122,10 +122,7 @@ class Board:
                 fits = [host for host in self._of(gpu_type, used) if len(host.free) >= piece]
                 if not fits:
                     break
-                order = tightest_first(piece, self._largest[gpu_type])
-                host = min(
-                    fits, key=lambda host, order=order: self._cost(host, order, until_s, may_go=may_go)
-                )
+                host = self._best(fits, piece, until_s, may_go=may_go)
                 used.add(host.node.name)
                 taken += [Gpu(host.node.name, index, gpu_type) for index in host.free[:piece]]
             if len(taken) == job.num_gpus:
@@ -184,6 +181,11 @@ class Board:
             for name, host in self._hosts.items()
             if host.node.gpu_type == gpu_type and name not in barred
         )
+
+    def _best(self, fits: Sequence[Host], piece: int, until_s: float, *, may_go: bool) -> Host:
+        order = tightest_first(piece, self._largest[fits[0].node.gpu_type])
+        costs = [self._cost(host, order, until_s, may_go=may_go) for host in fits]
+        return fits[costs.index(min(costs))]
 
     def _cost(
         self, host: Host, order: Mapping[int, int], until_s: float, *, may_go: bool

@@ -87,7 +87,7 @@ class Layout:
         kinds: gangs to start, and running ones to place anew or leave.
         pieces: what is to be held, largest first.
         idle: GPUs to give that are not a resident's, by node.
-        fixed: gangs that keep what an earlier plan gave them: on several nodes, or on a node with many.
+        fixed: own gangs that keep what an earlier plan gave them: on several nodes, or on a node with many.
     """
 
     stocks: tuple[Stock, ...]
@@ -131,22 +131,26 @@ def layout_of(task: PlaceTask) -> Layout:
 
 
 def _residents(task: PlaceTask) -> tuple[dict[str, Resident], dict[str, tuple[Gpu, ...]]]:
-    """Gangs that may stay or go, and those that keep what they were assigned."""
+    """Gangs that may stay or go, and own ones that keep what they were assigned.
+
+    A guest assigned to several nodes, or to a node with many others, is placed anew: it must not be in the
+    way of an own start.
+    """
     idle = {gpu for gpus in task.idle.values() for gpu in gpus}
     kept = [
-        Resident(want.job.job_id, want.assigned, False)
+        (Resident(want.job.job_id, want.assigned, False), want.is_own)
         for want in task.wants
         if want.assigned and idle.issuperset(want.assigned)
     ]
-    running = [Resident(one.job.job_id, one.gpus, True) for one in task.movable] if task.max_moves else []
+    running = [(Resident(one.job.job_id, one.gpus, True), False) for one in task.movable if task.max_moves]
     residents: dict[str, Resident] = {}
     fixed: dict[str, tuple[Gpu, ...]] = {}
     on_node: Counter[str] = Counter()
-    for one in (*kept, *running):
+    for one, is_own in (*kept, *running):
         if len({gpu.node for gpu in one.gpus}) == 1 and on_node[one.node] < _MAX_RESIDENTS:
             on_node[one.node] += 1
             residents[one.name] = one
-        elif not one.is_running:
+        elif is_own:
             fixed[one.name] = one.gpus
     return residents, fixed
 

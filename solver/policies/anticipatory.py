@@ -160,7 +160,13 @@ class Anticipatory:
 def _plan(served: Served, starts: list[Start]) -> Plan:
     if not (starts or served.victims or served.converted or served.holds):
         return NOTHING
-    return Plan(tuple(served.victims), tuple(served.converted), tuple(starts), tuple(served.holds))
+    return Plan(
+        send_backs=tuple(served.victims),
+        conversions=tuple(served.converted),
+        starts=tuple(starts),
+        holds=tuple(served.holds),
+        late=tuple(served.late),
+    )
 
 
 SPEC = PolicySpec(

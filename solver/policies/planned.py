@@ -139,7 +139,7 @@ class Planned(Anticipatory):
         allowed = self._allowed(left)
         asked = np.bincount(
             classes.pool, weights=classes.count * classes.width_gpus, minlength=self._quota.size
-        )
+        ).astype(np.float64)
         used = self._lender.used_gpus()
         terms = self._fairness(
             PoolsNow(self._quota, used, asked, float(idle_gpus)),

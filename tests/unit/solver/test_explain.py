@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support import REPOSITORY, all_knowing, instances, job
 
 from domain.cluster import Gpu, Node
-from domain.forecasts import LIFE_EDGES_S
+from domain.forecasts import LIFE_EDGES_S, Burst
 from domain.jobs import Job, JobOutcome
 from domain.timegrid import default_grid
 from simulator.checked import options_of, plan_state
@@ -69,6 +69,9 @@ class Demand:
 
     def arrivals(self, _now_s: float) -> np.ndarray:
         return self.table
+
+    def bursts(self, _now_s: float) -> tuple[Burst, ...]:
+        return ()
 
 
 class World:

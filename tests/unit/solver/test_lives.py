@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from support import job
 
 from domain.forecasts import LIFE_EDGES_S
-from solver.lives import Cohorts, Entry, LifeBook, survival_at
+from solver.lives import Cohorts, Entry, Fates, LifeBook, fated, survival_at
 
 EDGES_S = np.array(LIFE_EDGES_S)
 OFFSETS_S = np.array([0.0, 600.0, 3600.0])
@@ -17,8 +18,8 @@ def exponential(mean_s):
     return np.exp(-EDGES_S / mean_s)
 
 
-def book_of(num_groups, offsets_s=OFFSETS_S, num_counted=None, kinship=0.0):
-    return LifeBook(num_groups, num_groups if num_counted is None else num_counted, kinship, offsets_s)
+def book_of(num_groups, offsets_s=OFFSETS_S, num_counted=None):
+    return LifeBook(num_groups, num_groups if num_counted is None else num_counted, offsets_s)
 
 
 def test_survival_meets_the_curve_at_its_edges_and_lies_between_them():
@@ -39,10 +40,10 @@ def test_exponential_lives_do_not_age():
     book = book_of(1, OFFSETS_S)
     book.add(Entry("old", 4, exponential(20_000.0), 0), -30_000.0, 0)
     alive = book.alive(0.0)
-    mean, variance = alive.mean, alive.variance
+    mean, spread = alive.mean, alive.spread
     share = np.exp(-OFFSETS_S / 20_000.0)
     assert mean[0] == pytest.approx(4 * share, rel=0.03)
-    assert variance == pytest.approx(16 * share * (1 - share), abs=0.4)
+    assert spread == pytest.approx(16 * share * (1 - share), abs=0.4)
 
 
 def test_groups_are_kept_apart_and_jobs_move_and_leave():
@@ -57,7 +58,7 @@ def test_groups_are_kept_apart_and_jobs_move_and_leave():
     assert book.alive(10.0).mean[:, 0].tolist() == [0.0, 2.0, 0.0]
     assert "a" in book
     assert "b" not in book
-    assert book.alive(10.0).variance.tolist() == [0.0, 0.0, 0.0], "what is certain has no spread"
+    assert book.alive(10.0).spread.tolist() == [0.0, 0.0, 0.0], "what is certain has no spread"
 
 
 def test_a_job_that_has_outlived_its_curve_halves_its_chances_with_every_doubling_of_its_age():
@@ -80,28 +81,107 @@ def test_nobody_runs():
     alive = book_of(2, OFFSETS_S).alive(0.0)
     assert alive.mean.shape == (2, 3)
     assert not alive.mean.any()
-    assert alive.cohort_sd == {}
+    assert alive.cohorts == ()
+    assert not alive.spread.any()
+    assert not alive.common.any()
 
 
-@pytest.mark.parametrize(("kinship", "variance"), [(0.0, 10 * 0.25), (1.0, 100 * 0.25), (0.5, 55 * 0.25)])
-def test_siblings_live_alike_so_the_spread_of_their_sum_is_larger(kinship, variance):
-    book = book_of(2, np.array([1000.0]), num_counted=1, kinship=kinship)
-    half = np.where(EDGES_S < 100.0, 1.0, 0.5)
+HALF = np.where(EDGES_S < 100.0, 1.0, 0.5)
+"""Alive at 1000 s with chance 1/2."""
+
+
+def test_jobs_of_a_burst_in_one_group_are_a_cohort():
+    book = book_of(2, np.array([1000.0]), num_counted=1)
     for k in range(10):
-        book.add(Entry(f"j{k}", 1, half, 7), 0.0, 0)
-    book.add(Entry("not counted", 50, half, 8), 0.0, 1)
+        book.add(Entry(f"j{k}", 2, HALF, 7), 0.0, 0)
+    book.add(Entry("sure", 20, np.ones(EDGES_S.size), 7), 0.0, 0)
+    book.add(Entry("stranger", 1, HALF, 8), 0.0, 0)
+    book.add(Entry("not counted", 50, HALF, 7), 0.0, 1)
     alive = book.alive(0.0)
-    assert alive.variance[0] == pytest.approx(variance)
-    assert list(alive.cohort_sd) == [7]
-    assert alive.cohort_sd[7][0] == pytest.approx(5.0)
+    assert alive.spread.tolist() == [10 * 4 * 0.25 + 0.25]
+    assert alive.common.tolist() == alive.spread.tolist()
+    kin, stranger = alive.cohorts
+    assert kin[:3] == (7, 0, 40.0)
+    assert kin.share.tolist() == [30.0 / 40.0], "by width: ten of 2 GPUs at one half, 20 GPUs for certain"
+    assert stranger[:3] == (8, 0, 1.0)
+    assert stranger.share.tolist() == [0.5]
 
 
-def test_strangers_are_independent_whatever_the_kinship():
-    book = book_of(1, np.array([1000.0]), kinship=1.0)
-    half = np.where(EDGES_S < 100.0, 1.0, 0.5)
-    for k in range(10):
-        book.add(Entry(f"j{k}", 1, half, k), 0.0, 0)
-    assert book.alive(0.0).variance[0] == pytest.approx(10 * 0.25)
+def test_a_burst_in_two_groups_is_two_cohorts_of_one_number():
+    book = book_of(2, np.array([1000.0]))
+    book.add(Entry("a", 1, HALF, 7), 0.0, 0)
+    book.add(Entry("b", 1, HALF, 7), 0.0, 1)
+    assert [(one.number, one.group) for one in book.alive(0.0).cohorts] == [(7, 0), (7, 1)]
+
+
+def test_only_the_widest_cohorts_are_told_apart():
+    book = book_of(1, np.array([1000.0]))
+    for k in range(70):
+        book.add(Entry(f"j{k}", 1 + k, HALF, k), 0.0, 0)
+    alive = book.alive(0.0)
+    assert [one.number for one in alive.cohorts] == list(range(6, 70))
+    wide = sum((1 + k) ** 2 * 0.25 for k in range(6, 70))
+    assert alive.common.tolist() == [wide]
+    assert alive.spread.tolist() == [wide + sum((1 + k) ** 2 * 0.25 for k in range(6))]
+
+
+# Fates: how a cohort fares, scenario by scenario.
+
+
+@pytest.mark.parametrize(("kinship", "common"), [(0.0, 0), (0.3, 60), (1.0, 200)])
+def test_a_cohort_has_one_fate_in_exactly_its_share_of_the_scenarios(kinship, common):
+    fates = Fates(kinship, 3)
+    for number in range(5):
+        drawn = fates.of(number, 200)
+        assert np.count_nonzero(~np.isnan(drawn)) == common == fates.num_common(200)
+
+
+def test_in_a_single_scenario_there_is_no_common_fate():
+    assert np.isnan(Fates(1.0, 0).of(7, 1)).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
+def test_the_chance_to_be_alive_stays_what_it_is(share):
+    alive = fated(Fates(0.3, 3).of(7, 200), np.array([share]))
+    assert alive.mean() == pytest.approx(share)
+    common = alive[~np.isnan(Fates(0.3, 3).of(7, 200)), 0]
+    assert common.mean() == share
+    assert set(common) <= {0.0, 1.0}
+
+
+def test_whoever_is_alive_later_is_alive_before():
+    alive = fated(Fates(0.5, 0).of(1, 100), np.array([0.9, 0.6, 0.6, 0.1]))
+    assert np.all(np.diff(alive, axis=1) <= 0)
+
+
+@pytest.mark.parametrize("kinship", [0.0, 0.3, 1.0])
+def test_the_lives_of_two_siblings_correlate_by_kinship_and_those_of_strangers_do_not(kinship):
+    """Given the scenario two jobs are independent: E[both] is the mean of the product of their chances."""
+    fates, share = Fates(kinship, 3), np.array([0.25])
+
+    def correlation(one, other):
+        first, second = (fated(fates.of(number, 4000), share)[:, 0] for number in (one, other))
+        return (np.mean(first * second) - 0.25**2) / (0.25 * 0.75)
+
+    assert correlation(7, 7) == pytest.approx(kinship)
+    assert correlation(7, 8) == pytest.approx(0.0, abs=0.05)
+
+
+def test_that_all_of_a_burst_stay_is_far_likelier_than_a_normal_sum_of_the_same_variance_has_it():
+    """40 jobs, each alive with chance 1/2: all are with 0.3 / 2, by a normal sum with less than 0.04."""
+    alive = 40 * fated(Fates(0.3, 3).of(7, 200), np.array([0.5]))[:, 0]
+    variance = alive.var() + 0.7 * 40 * 0.25
+    assert variance == pytest.approx(0.3 * 40**2 * 0.25 + 0.7 * 40 * 0.25)
+    assert np.mean(alive == 40) == pytest.approx(0.15)
+    assert norm.sf(40, loc=20, scale=math.sqrt(variance)) < 0.04
+
+
+def test_fates_are_those_of_the_seed_whoever_is_asked_for_first():
+    one, other, apart = Fates(0.5, 1), Fates(0.5, 1), Fates(0.5, 2)
+    one.of(3, 100)
+    assert np.array_equal(one.of(4, 100), other.of(4, 100), equal_nan=True)
+    assert not np.array_equal(one.of(4, 100), apart.of(4, 100), equal_nan=True)
+    assert not np.array_equal(one.of(4, 100), one.of(3, 100), equal_nan=True)
 
 
 def test_a_burst_is_what_comes_alike_within_ten_minutes_of_the_one_before():

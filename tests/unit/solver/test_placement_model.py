@@ -115,10 +115,10 @@ def test_an_assigned_gang_keeps_its_gpus_unless_that_is_worth_changing():
     assert where(solve_placing(blocked, Costs(reassign=9.0))) == {"a": ["n1"], "o": ["n0"]}
 
 
-def test_an_assignment_over_several_nodes_is_kept():
+def test_an_own_gangs_assignment_over_several_nodes_is_kept():
     all_nodes = nodes(4, 4, 4)
     at = gpus("n1", 0, 1, 2, 3) + gpus("n2", 0)
-    done = solve_placing(PlaceTask(all_nodes, idle(all_nodes, 4, 4, 4), (guest("w", 5, assigned=at),), **MIX))
+    done = solve_placing(PlaceTask(all_nodes, idle(all_nodes, 4, 4, 4), (own("w", 5, assigned=at),), **MIX))
     assert done.placements[0].gpus == at
 
 
