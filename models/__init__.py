@@ -7,6 +7,7 @@ from typing import Final
 from domain.forecasts import LifetimeForecaster
 from models.demand.pools import PoolDemand
 from models.demand.random_demand import RandomDemand
+from models.demand.watched import WatchedDemand
 from models.lifetime.empirical import EmpiricalLifetimes
 from models.lifetime.hazard import HazardLifetimes
 from models.lifetime.limit import RequestedLimits
@@ -34,9 +35,9 @@ def _hazard(training: Training) -> HazardLifetimes:
     return model
 
 
-def _pool_demand(training: Training, *, count_quiet: bool, scenarios: str = "bootstrap") -> PoolDemand:
+def _unfitted(training: Training, *, count_quiet: bool, scenarios: str = "bootstrap") -> PoolDemand:
     """Without the quantiles per window, which no policy asks for yet: they take most of the training."""
-    model = PoolDemand(
+    return PoolDemand(
         training.quotas,
         seed=training.seed,
         retrain_every_s=training.retrain_every_s,
@@ -44,6 +45,16 @@ def _pool_demand(training: Training, *, count_quiet: bool, scenarios: str = "boo
         scenarios=scenarios,
         has_quantiles=False,
     )
+
+
+def _pool_demand(training: Training, *, count_quiet: bool, scenarios: str = "bootstrap") -> PoolDemand:
+    model = _unfitted(training, count_quiet=count_quiet, scenarios=scenarios)
+    model.fit(training.past, training.censored, training.now_s)
+    return model
+
+
+def _watched_demand(training: Training) -> WatchedDemand:
+    model = WatchedDemand(_unfitted(training, count_quiet=True, scenarios="corrected"))
     model.fit(training.past, training.censored, training.now_s)
     return model
 
@@ -61,10 +72,11 @@ LIFETIME_MODELS: Final[dict[str, Callable[[Training], LifetimeForecaster]]] = {
     "random": lambda training: RandomLifetimes(training.past, seed=training.seed),
 }
 
-DEMAND_MODELS: Final[dict[str, Callable[[Training], PoolDemand | RandomDemand]]] = {
+DEMAND_MODELS: Final[dict[str, Callable[[Training], PoolDemand | RandomDemand | WatchedDemand]]] = {
     "learned": partial(_pool_demand, count_quiet=True),
     "cautious": partial(_pool_demand, count_quiet=False),
     "nearest": partial(_pool_demand, count_quiet=True, scenarios="nearest"),
     "corrected": partial(_pool_demand, count_quiet=True, scenarios="corrected"),
+    "watched": _watched_demand,
     "random": _random_demand,
 }

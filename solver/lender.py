@@ -260,20 +260,26 @@ class Lender:
         return LookAhead(self.ahead(now_s), self.capacity_gpus)
 
     def ahead(self, now_s: float) -> Ahead:
-        """What is known of the time ahead."""
+        """What is known of the time ahead. Jobs that are due count as own: they start as soon as can be."""
         alive = self._book.alive(now_s)
         guest, own, requeueable = alive.mean.reshape(3, len(self.rank), -1)
+        backlog, num_waiting = self._backlog.copy(), self._num_waiting.copy()
+        for job in self.lanes.due.values():
+            rank, width = self.rank[job.pool], job.num_gpus * self.fresh[job.job_id]
+            own[rank] += width
+            backlog[rank] -= width
+            num_waiting[rank] -= 1
         return Ahead(
             own=own,
             guest=guest,
             requeueable=requeueable,
-            backlog=self._backlog,
+            backlog=backlog,
             alive=alive,
             fates=self._fates,
             peaks=self._demand.peaks(now_s),
             arrivals=self._demand.arrivals(now_s),
             quota_gpus=self._quota,
-            stakes=self._stakes(now_s),
+            stakes=self._stakes(now_s, num_waiting),
             bursts=self._bursts(now_s),
         )
 
@@ -283,7 +289,7 @@ class Lender:
         chance = per_s[:, None] * self._lengths_s
         return Bursts(pool.astype(np.intp), gpus, jobs, chance * self._settings.burst_weight)
 
-    def _stakes(self, now_s: float) -> Stakes:
+    def _stakes(self, now_s: float, num_waiting: FloatArray) -> Stakes:
         """Pools with few jobs weigh more: a job slowed is a larger share of theirs."""
         self._tolerance.refresh(now_s)
         slack_s = np.stack([self._head_slack_s(now_s), self._tolerance.tail_slack_s(now_s)])
@@ -291,7 +297,7 @@ class Lender:
         urgency = np.exp(-late_s / self._settings.patience_s)
         counts = self._num_submitted + _PRIOR_JOBS
         weight = np.clip(counts.mean() / counts, 1.0, _MOST_WEIGHT)
-        return Stakes(urgency[0], urgency[1], self._num_waiting, weight)
+        return Stakes(urgency[0], urgency[1], num_waiting, weight)
 
     def _head_slack_s(self, now_s: float) -> FloatArray:
         """(pools,) tolerance of the first job of each pool that waits; 0 where none does."""

@@ -56,7 +56,7 @@ class Tolerance:
             self._seen_s = now_s
 
     def due_by_s(self, job: Job) -> float:
-        """Instant by which a job has to start in order not to be late; past only if its reference start is."""
+        """Instant by which a job has to start not to be late; past only if its reference start is."""
         started_s = self._shadow.early_start_s(job)
         if started_s is not None:
             return started_s

@@ -61,7 +61,7 @@ class Planned(Anticipatory):
         self._quota = np.array(list(context.quotas.values()), dtype=float)
         self._solver = HighsSolver(_LIMITS, is_isolated=False)
         self._jobs: dict[str, Job] = {}
-        self._next_plan_s = -np.inf
+        self._planned_s = -np.inf
         self.last_plan: LendingPlan | None = None
 
     def submitted(self, job: Job, now_s: float) -> None:
@@ -90,10 +90,12 @@ class Planned(Anticipatory):
             for job in self._jobs.values()
             if job.num_gpus <= idle_gpus and job.job_id not in self._lender.lanes.due
         ]
-        if now_s < self._next_plan_s or len(fitting) < _LEAST_CANDIDATES:
+        # asked again at the instant of a plan, it plans again: plans are proposals
+        is_due = now_s == self._planned_s or now_s >= self._planned_s + self._plan_s
+        if not is_due or len(fitting) < _LEAST_CANDIDATES:
             super()._lend(idle_gpus, now_s)
             return
-        self._next_plan_s = now_s + self._plan_s
+        self._planned_s = now_s
         self._plan(fitting, idle_gpus, now_s)
 
     def _plan(self, fitting: list[Job], idle_gpus: int, now_s: float) -> None:

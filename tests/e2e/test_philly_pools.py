@@ -3,8 +3,9 @@
 import json
 import subprocess
 import sys
-from collections import Counter
+from pathlib import Path
 
+import pandas as pd
 import pytest
 from support import BENCH_ROOT, PHILLY, needs_bench_data
 
@@ -21,6 +22,7 @@ pytestmark = needs_bench_data
 
 TRAIN_UNTIL_S = 1_641_600.0
 EVAL_FROM_S = 1_814_400.0
+SLICE_UNTIL_S = 1_987_200.0
 LOADS = ("070", "080", "090")
 
 # (policy, settings): load -> (ratio, geometric mean, slowed %), measured with throw-away prototypes
@@ -33,18 +35,21 @@ PUBLISHED = {
 
 @pytest.fixture(scope="module")
 def workloads() -> dict[str, Workload]:
-    made = {}
-    for load in LOADS:
-        quotas = read_pools(PHILLY / f"pools_load{load}.csv")
-        history = READERS["csv"](PHILLY / "jobs.csv", quotas)
-        made[load] = make_workload(history, quotas, train_until_s=TRAIN_UNTIL_S, eval_from_s=EVAL_FROM_S)
-    return made
+    return {load: workload_of(load, PHILLY / "jobs.csv") for load in LOADS}
 
 
-def referee(load: str, stretches, tmp_path, requeueable: float = 0.0) -> dict:
+def workload_of(load: str, jobs: Path) -> Workload:
+    quotas = read_pools(PHILLY / f"pools_load{load}.csv")
+    history = READERS["csv"](jobs, quotas)
+    return make_workload(history, quotas, train_until_s=TRAIN_UNTIL_S, eval_from_s=EVAL_FROM_S)
+
+
+def referee(
+    load: str, stretches, tmp_path, requeueable: float = 0.0, jobs: Path = PHILLY / "jobs.csv"
+) -> dict:
     write_schedule(tmp_path / "schedule.csv", stretches)
     command = [sys.executable, str(BENCH_ROOT / "referee" / "referee.py")]
-    command += ["--jobs", str(PHILLY / "jobs.csv"), "--pools", str(PHILLY / f"pools_load{load}.csv")]
+    command += ["--jobs", str(jobs), "--pools", str(PHILLY / f"pools_load{load}.csv")]
     command += ["--schedule", str(tmp_path / "schedule.csv"), "--no-preemption"]
     command += ["--sim-from", str(TRAIN_UNTIL_S), "--eval-from", str(EVAL_FROM_S)]
     command += ["--requeueable", str(requeueable)]
@@ -53,12 +58,6 @@ def referee(load: str, stretches, tmp_path, requeueable: float = 0.0) -> dict:
     assert done.returncode == 0, verdict
     assert verdict["faults"] == []
     return verdict
-
-
-def aim(is_reached: bool, missed: str) -> None:
-    """A figure that is aimed at: while it is missed the summary says so; docs/benchmarks.md says why."""
-    if not is_reached:
-        pytest.xfail(missed)
 
 
 def parsed(text: str) -> dict[str, str]:
@@ -105,38 +104,28 @@ def test_sia_with_learned_arrivals_and_true_lives_is_about_as_published(workload
     assert verdict["slowed_pct"] <= 0.01
 
 
-def test_anticipatory_is_fast_and_keeps_its_promise(workloads, tmp_path):
-    """Where nobody may be sent back: on day 29 one pool submits 331 jobs at once while its GPUs are lent.
-
-    No forecast says so before; they are 35 minutes late. docs/benchmarks.md has what was tried against it.
-    """
-    workload = workloads["080"]
-    done = replay(workload, "anticipatory", {})
+def test_anticipatory_is_fast_and_keeps_its_promise_where_nobody_may_be_sent_back(workloads, tmp_path):
+    done = replay(workloads["080"], "anticipatory", {})
     verdict = referee("080", done.schedule.stretches, tmp_path)
-    assert verdict["mean_jct_ratio"] >= 10
-    assert verdict["speedup_geomean"] >= 9
-    assert verdict["slowed_max_min"] <= 120
-    starts, reference = done.schedule.first_starts(), reference_of(workload).start_s
-    late = [
-        job
-        for job in workload.jobs
-        if job.submit_s >= EVAL_FROM_S and starts[job.job_id] > reference[job.job_id] + 60.0
-    ]
-    assert len(late) == verdict["slowed"]
-    bursts = Counter((job.pool, job.submit_s // 3600.0) for job in late)
-    evaluated = sum(job.submit_s >= EVAL_FROM_S for job in workload.jobs)
-    assert (len(late) - max(bursts.values(), default=0)) / evaluated <= 0.003
-    aim(verdict["slowed_pct"] <= 0.3, f"slowed {verdict['slowed_pct']:.2f} %, aimed at 0.3: one burst")
+    assert verdict["mean_jct_ratio"] >= 11.5
+    assert verdict["speedup_geomean"] >= 11.5
+    assert verdict["slowed_pct"] <= 0.1
+    assert verdict["slowed_pct_with_warm_up"] <= 0.1
+    assert verdict["slowed_max_min"] <= 60
 
 
-def test_anticipatory_with_requeueable_guests_slows_nobody_and_requeues_less(workloads, tmp_path):
-    done = replay(workloads["080"], "anticipatory", {"requeueable": "1"})
-    verdict = referee("080", done.schedule.stretches, tmp_path, requeueable=1.0)
-    assert verdict["slowed"] == 0
-    assert verdict["mean_jct_ratio"] >= 12.90
-    assert verdict["speedup_geomean"] >= 12.95
-    assert verdict["requeues"] < 1_000
-    aim(verdict["speedup_geomean"] >= 13.07, f"geometric mean {verdict['speedup_geomean']}, aimed at 13.07")
+def test_planned_with_requeueable_guests_slows_nobody_and_requeues_no_more(tmp_path):
+    """On the first days, so that it does not take long; whole spans are in docs/benchmarks.md."""
+    jobs = pd.read_csv(PHILLY / "jobs.csv", dtype={"job_id": str, "pool": str})
+    jobs[jobs["submit_s"] < SLICE_UNTIL_S].to_csv(tmp_path / "jobs.csv", index=False)
+    workload = workload_of("090", tmp_path / "jobs.csv")
+    verdicts = {}
+    for policy, settings in (("planned", {"requeueable": "1"}), ("reclaim", {"order": "shortest"})):
+        done = replay(workload, policy, settings, checks_plans=True)
+        verdicts[policy] = referee("090", done.schedule.stretches, tmp_path, 1.0, tmp_path / "jobs.csv")
+    assert verdicts["planned"]["slowed"] == verdicts["reclaim"]["slowed"] == 0
+    assert verdicts["planned"]["mean_jct_ratio"] >= 0.97 * verdicts["reclaim"]["mean_jct_ratio"]
+    assert verdicts["planned"]["requeues"] <= verdicts["reclaim"]["requeues"]
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6])

@@ -1,7 +1,7 @@
 """Need ahead against GPUs there are: two pools of 4, one cell unless said otherwise.
 
-Who is tried as a guest is one of those who wait. Unless said otherwise every lane start is urgent, so each GPU
-missing slows (jobs to come) / (1 + lane starts, GPUs).
+Who is tried as a guest is one of those who wait. Every lane start is urgent unless said otherwise: each GPU
+missing slows (jobs to come) / (1 + lane starts, GPUs) of them.
 """
 
 from dataclasses import replace
