@@ -28,7 +28,6 @@ from solver.lending.problem import IntArray, LendingProblem
 from solver.lending.solve import Limits
 from solver.lending.value import ValueSettings
 
-POINTS = 10
 LEAST_RISK_JOBS = 0.001
 EXACT = Limits(gap=0.0, nodes=100_000, wall_s=60.0)
 
@@ -38,8 +37,8 @@ class Instance:
 
     def __init__(self, planning: Planning, idle: int, budget_share: float) -> None:
         self._candidates = planning.candidates(ValueSettings())
-        self._lines = planning.lines(POINTS)
-        self._send_back = planning.send_back_lines(POINTS)
+        self._lines = planning.lines()
+        self._send_back = planning.send_back_lines()
         self._idle = idle
         self._value = float(np.median(self._candidates.value))
         self._own = each_its_own(self._candidates)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.lending_state import Planning, make_book
-from benchmarks.replan_speed import POINTS, state_of
+from benchmarks.replan_speed import state_of
 from solver.lending.classes import group
 from solver.lending.cpsat import CpSatSolver
 from solver.lending.greedy import greedy_counts
@@ -35,7 +35,7 @@ def problems(gpus: int, instances: int) -> list[LendingProblem]:
         planning = Planning(state)
         planning.look(make_book(state))
         classes = group(planning.candidates(ValueSettings()))
-        lines, send_back = planning.lines(POINTS), planning.send_back_lines(POINTS)
+        lines, send_back = planning.lines(), planning.send_back_lines()
         asked = planning.problem(classes, lines, send_back, "lowest-use")
         found += [replace(asked, budget_jobs=budget) for budget in BUDGETS]
     return found

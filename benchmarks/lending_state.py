@@ -12,15 +12,15 @@ from scipy.special import ndtr
 from domain.forecasts import LIFE_EDGES_S
 from domain.timegrid import default_grid
 from solver.lending.classes import Candidates, JobClasses
-from solver.lending.curves import FloatArray, RiskLines, risk_lines
+from solver.lending.curves import FloatArray, RiskLines
 from solver.lending.problem import IntArray, LendingProblem
 from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
-from solver.lending.verify import Lives, Situation, need_gpus
-from solver.lives import Alive, Entry, LifeBook, survival_at
+from solver.lending.verify import Lives, Situation
+from solver.lives import Alive, Entry, Fates, LifeBook, survival_at
+from solver.lookahead import Ahead, Bursts, LookAhead, Stakes
 
 BEGINS_S = np.array(default_grid().edges_s[:-1])
 KINSHIP = 0.3
-ROUNDING_SD_GPUS = 0.5
 OWN, GUEST, REQUEUEABLE = range(3)
 _EDGES_S = np.array(LIFE_EDGES_S)
 
@@ -150,7 +150,7 @@ def _arrivals(rng: np.random.Generator, room: FloatArray, size: int) -> tuple[Fl
 def make_book(state: State) -> LifeBook:
     """The life book as the state has it."""
     pools = state.quota.size
-    book = LifeBook(3 * pools, pools, KINSHIP, BEGINS_S)
+    book = LifeBook(3 * pools, pools, BEGINS_S)
     running = state.running
     # the first groups count for the spread, and only guests that must run to their end do
     group_of = np.array([pools, 0, 2 * pools])[state.kind] + running.pool
@@ -167,31 +167,39 @@ class Planning:
         self.state = state
 
     def look(self, book: LifeBook) -> None:
-        """Widths alive ahead, and who waits."""
+        """Widths alive ahead, and who waits. All lane starts are urgent, and all pools count alike."""
+        state, waiting = self.state, self.state.waiting
+        pools = state.quota.size
         alive: Alive = book.alive(0.0)
-        self.alive = alive
-        guest, own, requeueable = alive.mean.reshape(3, self.state.quota.size, -1)
-        waiting = self.state.waiting
+        guest, own, requeueable = alive.mean.reshape(3, pools, -1)
         self.fresh = survival_at(waiting.curve, np.broadcast_to(BEGINS_S, (waiting.size, BEGINS_S.size)))
         self.widths_alive = waiting.width[:, None] * self.fresh
         backlog = np.zeros_like(own)
         np.add.at(backlog, waiting.pool, self.widths_alive)
-        self.own, self.guest, self.backlog = own, guest, backlog + requeueable
-        self.requeueable = requeueable
+        urgent, no_jobs = np.ones_like(own), np.zeros(0)
+        self.ahead = Ahead(
+            own=own,
+            guest=guest,
+            requeueable=requeueable,
+            backlog=backlog,
+            alive=alive,
+            fates=Fates(KINSHIP, 0),
+            peaks=state.peaks,
+            arrivals=state.arrivals,
+            quota_gpus=state.quota,
+            stakes=Stakes(urgent, urgent, np.bincount(waiting.pool, minlength=pools), np.ones(pools)),
+            bursts=Bursts(np.zeros(0, dtype=np.intp), no_jobs, no_jobs, np.zeros((0, BEGINS_S.size))),
+        )
+        self.looked = LookAhead(self.ahead, int(state.capacity))
 
-    def lines(self, points: int) -> RiskLines:
+    def lines(self) -> RiskLines:
         """The risk of each cell."""
-        state = self.state
-        self.need = need_gpus(self.own, self.guest, self.backlog, state.peaks, state.quota)
-        self.hit = state.arrivals.sum(axis=1) / state.capacity
-        self.sd = np.sqrt(self.alive.variance + ROUNDING_SD_GPUS**2)
-        return risk_lines(self.need, self.hit, self.sd, state.capacity, state.idle, points)
+        return self.looked.risk_lines(self.state.idle)
 
     def candidates(self, settings: ValueSettings) -> Candidates:
         """Who waits. One whom its own lane would reach in a cell adds nothing to the need there."""
         waiting = self.state.waiting
-        room = np.maximum(self.state.quota[:, None] - self.own, 0.0)
-        is_beyond = (self.backlog > room)[waiting.pool]
+        net = np.where(waiting.can_go_back[:, None], 1.0, self.looked.net_of_backlog()[waiting.pool])
         return Candidates(
             job_ids=tuple(f"w{k:06}" for k in range(waiting.size)),
             submit_s=-waiting.age_s,
@@ -200,7 +208,7 @@ class Planning:
             median_s=waiting.median_s,
             tail_s=waiting.tail_s,
             value=job_values(waiting.age_s, waiting.median_s, waiting.width.astype(float), settings),
-            alive_gpus=np.where(is_beyond | waiting.can_go_back[:, None], self.widths_alive, 0.0),
+            alive_gpus=self.widths_alive * net,
             is_requeueable=waiting.can_go_back,
         )
 
@@ -224,36 +232,21 @@ class Planning:
             utility=terms.utility,
         )
 
-    def send_back_lines(self, points: int) -> RiskLines:
+    def send_back_lines(self) -> RiskLines:
         """GPUs missing in each cell if all guests were let run to their end."""
-        held = self.requeueable
-        need = need_gpus(self.own, self.guest + held, self.backlog - held, self.state.peaks, self.state.quota)
-        ones = np.ones((1, BEGINS_S.size))
-        return risk_lines(need, ones, self.sd, self.state.capacity, self.state.idle, points)
+        return self.looked.send_back_lines(self.state.idle)
 
     def exact_risk(self, chosen: IntArray) -> float:
-        """Jobs expected to be slowed if these waiting jobs start, spread of their lives included."""
-        waiting, state = self.state.waiting, self.state
-        chosen = chosen[~waiting.can_go_back[chosen]]
-        alive = np.zeros_like(self.guest)
-        np.add.at(alive, waiting.pool[chosen], self.widths_alive[chosen])
-        need = need_gpus(self.own, self.guest + alive, self.backlog - alive, state.peaks, state.quota)
-        fresh = self.fresh[chosen]
-        spread = waiting.width[chosen][:, None] * np.sqrt(fresh * (1.0 - fresh))
-        cohorts, place = np.unique(waiting.cohort[chosen], return_inverse=True)
-        sums = np.zeros((cohorts.size, BEGINS_S.size))
-        np.add.at(sums, place, spread)
-        before = np.array([self.alive.cohort_sd.get(int(one), np.zeros(BEGINS_S.size)) for one in cohorts])
-        before = before.reshape(sums.shape)
-        kin = ((sums + before) ** 2 - before**2).sum(axis=0)
-        variance = self.alive.variance + KINSHIP * kin + (1.0 - KINSHIP) * (spread**2).sum(axis=0)
-        after = self._missing(need, np.sqrt(variance + ROUNDING_SD_GPUS**2))
-        more = np.maximum(after - self._missing(self.need, self.sd), 0.0)
-        return float((more * self.hit).mean(axis=0).sum())
-
-    def _missing(self, need: FloatArray, sd: FloatArray) -> FloatArray:
-        z = (need - self.state.capacity) / sd
-        return np.asarray(sd * (np.exp(-0.5 * z * z) * 0.3989422804014327 + z * ndtr(z)))
+        """Jobs expected to be slowed if these waiting jobs start, guest by guest."""
+        waiting = self.state.waiting
+        look, charge = LookAhead(self.ahead, int(self.state.capacity)), 0.0
+        for one in chosen[~waiting.can_go_back[chosen]].tolist():
+            trial = look.try_guest(
+                int(waiting.pool[one]), int(waiting.width[one]), self.fresh[one], int(waiting.cohort[one])
+            )
+            look.add(trial)
+            charge += trial.charge
+        return charge
 
     def situation(self) -> Situation:
         """For the draws, with scenarios the plan has not seen."""
@@ -277,7 +270,7 @@ class Planning:
             waiting=Lives(waiting.pool, waiting.width.astype(float), self.fresh, waiting.cohort),
             kinship=KINSHIP,
             peaks=state.fresh_peaks,
-            arrivals=state.fresh_arrivals.sum(axis=1),
+            arrivals=state.fresh_arrivals,
             quota_gpus=state.quota,
             capacity_gpus=state.capacity,
         )

@@ -32,7 +32,6 @@ from solver.lending.value import ValueSettings
 from solver.lending.verify import verify
 
 BUDGETS = (0.05, 0.5, 5.0)
-POINTS = 10
 MAIN_GPUS = 10_000
 EVENTS = 1000
 STAGES = ("look ahead", "lines", "classes", "plan", "verify", "total")
@@ -75,7 +74,7 @@ def replan(state: State, solver: LendingSolver, max_classes: int, seed: int) -> 
     planning = Planning(state)
     planning.look(book)
     watch.lap("look ahead")
-    lines, send_back = planning.lines(POINTS), planning.send_back_lines(POINTS)
+    lines, send_back = planning.lines(), planning.send_back_lines()
     watch.lap("lines")
     classes = group(planning.candidates(ValueSettings()), max_classes)
     problem = planning.problem(classes, lines, send_back, "lowest-use")

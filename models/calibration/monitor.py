@@ -121,11 +121,12 @@ class ForecastMonitor:
 
     def reasons_off(self, pool: str, window_s: float | None = None) -> list[str]:
         """Why not to lend, in words: a sentence per stream that is not trusted, see `may_lend`."""
-        return [
-            self._sentence(key, track)
-            for key, track in sorted(self._tracks.items(), key=lambda each: _order(each[0]))
+        off = [
+            (key, track)
+            for key, track in self._tracks.items()
             if track.is_off and key.pool == pool and (window_s is None or key.window_s in (None, window_s))
         ]
+        return [self._sentence(key, track) for key, track in sorted(off, key=lambda each: _order(each[0]))]
 
     def report(self) -> list[StreamReport]:
         """How every stream does, by kind, pool and window."""

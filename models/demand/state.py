@@ -4,6 +4,7 @@
 from dataclasses import fields
 from typing import Final
 
+from domain.forecasts import Burst
 from domain.jobs import Job
 from models.artifacts.parts import Parts
 from models.artifacts.store import Store
@@ -24,7 +25,7 @@ from models.scenarios.stretches import PastStretches, PoolLog
 
 _STRETCHES: Final = (
     "_edges _logs _places _seed _num_scenarios _begin_s _next_s _instants _known _tables _first "
-    "_drawn _unknown"
+    "_drawn _bursts _unknown"
 )
 _NEAREST: Final = f"{_STRETCHES} _states _cells _ranked"
 
@@ -55,6 +56,7 @@ WALK: Final = Walk(
         _Cell: "",
         CorrectedStretches: f"{_NEAREST} _watched_s _tilts _rates _open",
         _Watched: " ".join(field.name for field in fields(_Watched)),
+        Burst: "",
         PoolLog: "submit_s gpus uniform start_s ended_s duration_s stops",
         Job: " ".join(field.name for field in fields(Job)),
     }

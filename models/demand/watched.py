@@ -5,6 +5,9 @@ most, and with which chance. When the window is over, what has come is told to a
 monitor does not trust a pool over a window, the pool is taken to want its whole quota there until it does
 again, so nothing of it is lent that far ahead (after SIA, SoCC 2023, which switches sharing off for pools and
 windows whose forecasts went bad). What is scored is always the forecast inside, whatever is answered.
+
+A cell of the grid goes by the shortest window that holds it: while the long window of a pool is off and the
+short ones are not, it is lent for as long as the short ones reach.
 """
 
 import math
@@ -50,9 +53,8 @@ class WatchedDemand(Observer):
     """A `PoolDemand` whose answers are used as long as they turn out to be as good as they say.
 
     Answers are the ones of the demand inside except for pools and windows that are switched off: there
-    `peaks` and `arrivals` are at least the whole quota and as many jobs in each cell of the window, and
-    `new_load_gpus` is the whole quota. What happens in the past that `fit` learns from is not watched: it
-    starts with trust.
+    `peaks` and `arrivals` are at least the whole quota and as many jobs, in each cell of which the window is
+    the shortest. What happens in the past that `fit` learns from is not watched: it starts with trust.
 
     Args:
         demand: the forecaster inside; told by this one, and by nobody else.
@@ -70,7 +72,9 @@ class WatchedDemand(Observer):
         self._place = {pool: k for k, pool in enumerate(demand.pools)}
         self._quota = np.array([demand.quotas[pool] for pool in demand.pools], np.float64)
         ends_s = np.array(default_grid().edges_s[1:])
-        self._cells = ends_s <= np.array(WATCHED_S)[:, None]  # (windows, cells)
+        self._within = ends_s <= np.array(WATCHED_S)[:, None]  # (windows, cells)
+        shorter = np.vstack([np.zeros_like(ends_s, np.bool_), self._within[:-1]])
+        self._governed = self._within & ~shorter  # of which a window is the shortest
         self._begin(None)
 
     def fit(
@@ -112,11 +116,12 @@ class WatchedDemand(Observer):
     def new_load_gpus(self, window_s: float, now_s: float) -> dict[str, float]:
         """SIA's TotalNewLoad, see `PoolDemand.new_load_gpus`; the whole quota of a pool that is off.
 
-        A window that is off has the first cells in it, and so has every other window.
+        A window goes by the watched one that is nearest in ratio.
         """
         self._pass_time(now_s)
         said = self._demand.new_load_gpus(window_s, now_s)
-        for place in np.flatnonzero(self._is_off.any(axis=1)).tolist():
+        nearest = int(np.abs(np.log(np.array(WATCHED_S) / window_s)).argmin())
+        for place in np.flatnonzero(self._is_off[:, nearest]).tolist():
             said[self._demand.pools[place]] = float(self._quota[place])
         return said
 
@@ -184,7 +189,7 @@ class WatchedDemand(Observer):
         said = self._demand.arrivals(at_s)
         number = len(said)
         rank = min(number, math.ceil(LEVEL * (number + 1)))
-        for noted, cells in zip(self._noted, self._cells, strict=True):
+        for noted, cells in zip(self._noted, self._within, strict=True):
             jobs = said[:, :, cells].sum(axis=2)
             most = np.partition(jobs, rank - 1, axis=0)[rank - 1]
             noted.append(_Noted(at_s, most, (jobs <= most).sum(axis=0) / (number + 1)))
@@ -222,7 +227,7 @@ class WatchedDemand(Observer):
         ).reshape(len(self._place), len(WATCHED_S))
         self._floor: Floats | None = None
         if self._is_off.any():
-            self._floor = self._quota[:, None] * (self._is_off @ self._cells)
+            self._floor = self._quota[:, None] * (self._is_off @ self._governed)
 
     def _raised(self, said: Floats) -> Floats:
         """At least the whole quota where a pool is off, (scenarios, pools, cells), read-only."""

@@ -8,7 +8,10 @@ the need is counted pool by pool, with own width o, guests g, waiting b and peak
     need = o + g + min(b, quota - o) + min(a, quota - o - b - g)        each bracket at least 0
 
 once with the chosen jobs among those that wait and once among the guests, on the same lives. What is missing
-more in a cell slows its arrivals in proportion, as in `solver.lookahead`.
+more in a cell slows as many as in `solver.lookahead` where all lane starts are urgent and all pools count
+alike, but counted on the lives drawn: per GPU
+
+    (jobs to come x max(1, a / (quota - o - b - g)) + jobs that wait x min(1, GPUs due)) / (1 + all GPUs due)
 """
 
 import math
@@ -54,7 +57,7 @@ class Situation:
         waiting: jobs that wait, those that are to start included; if they started now.
         kinship: correlation of lives inside a burst, in [0, 1).
         peaks: (scenarios, pools, cells) GPUs asked for by jobs still to come.
-        arrivals: (scenarios, cells) their number, all pools together.
+        arrivals: (scenarios, pools, cells) their number.
         quota_gpus: (pools,).
         capacity_gpus: of the cluster.
     """
@@ -126,9 +129,17 @@ def need_gpus(
     own: FloatArray, guest: FloatArray, backlog: FloatArray, coming: FloatArray, quota: FloatArray
 ) -> FloatArray:
     """(..., cells) need over all pools; arguments (..., pools, cells), quota (pools,)."""
+    due, arriving, _ = lane_starts(own, guest, backlog, coming, quota)
+    return np.asarray((own + guest + due + arriving).sum(axis=-2))
+
+
+def lane_starts(
+    own: FloatArray, guest: FloatArray, backlog: FloatArray, coming: FloatArray, quota: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(..., pools, cells) GPUs of lane starts: of jobs that wait, of those to come, and room for these."""
     room = np.maximum(quota[:, None] - own, 0.0)
     left = np.maximum(room - backlog - guest, 0.0)
-    return np.asarray((own + guest + np.minimum(backlog, room) + np.minimum(coming, left)).sum(axis=-2))
+    return np.minimum(backlog, room), np.minimum(coming, left), left
 
 
 _OWN, _GUEST, _BACKLOG, _START = range(4)
@@ -184,8 +195,12 @@ def _count(situation: Situation, widths: FloatArray, which: IntArray) -> tuple[F
     quota, capacity = situation.quota_gpus, situation.capacity_gpus
     without = np.maximum(need_gpus(own, guests, backlog + started, coming, quota) - capacity, 0.0)
     missing = np.maximum(need_gpus(own, guests + started, backlog, coming, quota) - capacity, 0.0)
-    arrivals = situation.arrivals[which % situation.arrivals.shape[0]]
-    slowed = (np.maximum(missing - without, 0.0) * arrivals).sum(axis=1) / capacity
+    due, arriving, left = lane_starts(own, guests, backlog + started, coming, quota)
+    queues = np.maximum(1.0, coming / np.maximum(left, 1.0))
+    waiting = np.bincount(situation.waiting.pool, minlength=quota.size)[:, None] * np.minimum(1.0, due)
+    jobs = situation.arrivals[which % situation.arrivals.shape[0]] * queues + waiting
+    hit = jobs.sum(axis=1) / (1.0 + (due + arriving).sum(axis=1))
+    slowed = (np.maximum(missing - without, 0.0) * hit).sum(axis=1)
     return slowed, missing
 
 

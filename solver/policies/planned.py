@@ -50,8 +50,9 @@ class Planned(Anticipatory):
     lines, and a mixed integer program chooses what to start (`solver.lending`): most value, at a price of
     risk and within a part of the budget. A job is worth more the longer it has waited for its length and the
     less its pool uses of its quota; the price is such that a job of average worth may slow as many as in
-    `anticipatory`. The exact risk of the choice is computed guest by guest and has to fit. In between,
-    events are answered greedily from the same budget.
+    `anticipatory`. Of a class, the jobs of most value start, ties by (submit, id). The exact risk of the
+    choice is computed guest by guest and has to fit. In between, events are answered greedily from the same
+    budget.
     """
 
     def __init__(self, context: PolicyContext, settings: PlannedSettings) -> None:
@@ -155,7 +156,8 @@ class Planned(Anticipatory):
             budget_jobs=budget,
             factor=terms.factor,
             price=1.0 / allowed if allowed > 0.0 else 0.0,
-            send_back=look.send_back_lines(idle_gpus),
+            # where nobody can be sent back, nobody will be
+            send_back=look.send_back_lines(idle_gpus) if classes.is_requeueable.any() else None,
             send_back_price=1.0 / self._settings.finish if self._settings.finish > 0.0 else 1e6,
             utility=terms.utility,
         )

@@ -29,9 +29,7 @@ def column(values):
 
 
 def stakes(backlog=(1, 1), arrivals=(1, 1), num_waiting=(0, 0), weight=(1, 1)):
-    return Stakes(
-        column(backlog), column(arrivals), np.array(num_waiting, float), np.array(weight, float)
-    )
+    return Stakes(column(backlog), column(arrivals), np.array(num_waiting, float), np.array(weight, float))
 
 
 def nobody_varies(cells=1):
