@@ -24,6 +24,7 @@ arrives, so the mean of the product is far more than the product of the means.
 """
 
 import math
+from copy import copy
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -153,6 +154,12 @@ class LookAhead:
         self._more, self._rare_hit = self._burst_hits()
         self._rare_missing = self._missing_in_bursts(self._need, self._variance)
         self._held: FloatArray | None = None
+
+    def copy(self) -> "LookAhead":
+        """The same time ahead, to which other guests can be added."""
+        other = copy(self)
+        other._guest, other._backlog = list(self._guest), self._backlog.copy()  # noqa: SLF001 - of its kind
+        return other
 
     @property
     def missing(self) -> FloatArray:
@@ -306,7 +313,8 @@ class LookAhead:
         """Lane starts of jobs that wait and of jobs to come, and the room that the former leave, GPUs."""
         room = np.maximum(self._quota[pool] - self._ahead.own[pool], 0.0)
         left = np.maximum(room - backlog - guest, 0.0)
-        return np.minimum(backlog, room), np.minimum(self._peaks(pool), left), left
+        # rounding may leave a backlog of all but nothing below nothing
+        return np.clip(backlog, 0.0, room), np.minimum(self._peaks(pool), left), left
 
     def _peaks(self, pool: int) -> FloatArray:
         peaks = self._ahead.peaks

@@ -193,7 +193,8 @@ def _meeting_places(places: FloatArray, values: FloatArray, slopes: FloatArray) 
     low, high = places[:, :-1], places[:, 1:]
     turn = slopes[:, 1:] - slopes[:, :-1]
     rest = values[:, :-1] - values[:, 1:] + slopes[:, 1:] * (high - low)
-    share = np.where(turn > 0.0, rest / np.where(turn > 0.0, turn * (high - low), 1.0), 0.5)
+    area = turn * (high - low)  # of all but nothing it is nothing
+    share = np.where(area > 0.0, rest / np.where(area > 0.0, area, 1.0), 0.5)
     return np.asarray(low + np.clip(share, 0.05, 0.95) * (high - low))
 
 

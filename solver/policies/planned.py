@@ -108,7 +108,7 @@ class Planned(Anticipatory):
         plan = plan_lending(
             problem,
             self._solver,
-            lambda counts: self._exact_risk(classes, counts, now_s),
+            lambda counts: self._exact_risk(classes, counts, look.copy()),
             classes.members,
         )
         self.last_plan = plan
@@ -162,8 +162,7 @@ class Planned(Anticipatory):
             utility=terms.utility,
         )
 
-    def _exact_risk(self, classes: JobClasses, counts: IntArray, now_s: float) -> float:
-        look = self._lender.look_ahead(now_s)
+    def _exact_risk(self, classes: JobClasses, counts: IntArray, look: LookAhead) -> float:
         chosen = (
             job_id
             for ids, count in zip(classes.members, counts.tolist(), strict=True)

@@ -8,13 +8,14 @@ import pytest
 from walks import CLUSTER, QUOTAS, Executed, LiveCluster, Scheduled, check_decisions, check_tables
 
 from app.children.state import LiveDesk
-from app.services import applying, clusters
+from app.services import clusters
 from app.services.facts import Fact, FactKind
 from app.services.planning import publish
 from app.store import plans
 from app.store.engine import reading
 from domain.cluster import Gpu
 from domain.plans import Hold, Placement, Plan, Start
+from solver import placement
 
 Kind = type[Executed] | type[Scheduled]
 Made = Callable[..., Any]
@@ -59,7 +60,8 @@ def lanes_of(world: LiveCluster) -> tuple[set[str], set[str]]:
     desk = LiveDesk(world.engine, CLUSTER, world.row().epoch)
     desk.catch_up(10**9)
     desk.decide(world.now_s, 0, is_lending=True)
-    lanes = desk.trained.policy._lanes  # type: ignore[attr-defined]
+    policy: Any = desk.trained.policy
+    lanes = policy._lender.lanes if hasattr(policy, "_lender") else policy._lanes
     inside = {job_id for pool in desk.quotas for job_id in lanes.line(pool).inside}
     return inside - lanes.due.keys(), set(lanes.guests)
 
@@ -220,7 +222,7 @@ def test_a_place_that_breaks_a_rule_is_not_given(made: Made, monkeypatch: Any):
     def all_on_one(jobs: Any, *_rest: Any) -> tuple[Placement, ...]:
         return tuple(Placement(job.job_id, (Gpu("n1", 0),)) for job in jobs)
 
-    monkeypatch.setattr(applying, "place", all_on_one)
+    monkeypatch.setattr(placement, "place", all_on_one)
     world.plan()
     assert [job.job_id for job in world.jobs("running")] == [first]
     with reading(world.engine) as session:
