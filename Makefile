@@ -40,9 +40,9 @@ demo-replay: $(RUNTIME)  ## a generated cluster replayed under five policies: ta
 
 test: export OPENBLAS_NUM_THREADS = 1
 test: $(DEV)  ## all tests that need nothing but this checkout
-	$(BIN)/python -m pytest executor/tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal executor/tests
 	$(BIN)/python -m pytest -m "not bench_data" -n 2 --dist worksteal --ignore tests/e2e
-	$(BIN)/python -m pytest -m "not bench_data" tests/e2e
+	$(BIN)/python -m pytest -m "not bench_data" -n 2 --dist worksteal tests/e2e
 
 check: $(DEV)  ## format, lint, complexity, types, import direction
 	$(BIN)/ruff format --check .
