@@ -1,6 +1,6 @@
 """Own lane, and a lending plan: which early starts together are worth most within the budget."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,8 +14,9 @@ from solver.lending.problem import IntArray, LendingPlan, LendingProblem
 from solver.lending.solve import Limits
 from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
 from solver.lookahead import LookAhead
+from solver.policies import anticipatory
 from solver.policies.anticipatory import Anticipatory
-from solver.policies.base import PolicyContext, PolicySpec
+from solver.policies.base import PolicyContext
 
 _LIMITS: Final = Limits(nodes=500, wall_s=2.0)
 _PART_OF_BUDGET: Final = 0.1
@@ -181,14 +182,4 @@ class Planned(Anticipatory):
         return trial.charge
 
 
-SPEC = PolicySpec(
-    build=Planned,
-    settings=PlannedSettings,
-    uses_lives=True,
-    uses_demand=True,
-    may_send_back=True,
-    has_own_lanes=True,
-    lives="hazard",
-    arrivals="corrected",
-    tick_s=300.0,
-)
+SPEC = replace(anticipatory.SPEC, build=Planned, settings=PlannedSettings)
