@@ -17,7 +17,8 @@ class SlowdownBudget:
         budget = eps x (jobs submitted + 1,000) - jobs slowed - charges of guests that run
 
     Decided by the early reference: a job that starts more than 60 s after its early reference start counts
-    as slowed until the exact reference says otherwise.
+    as slowed until the exact reference says otherwise, by starting it later or by getting past its start
+    without it.
 
     Args:
         quotas: GPUs of each pool.
@@ -83,6 +84,8 @@ class SlowdownBudget:
             if reference_s is not None:
                 del self._suspects[job.job_id]
                 self._slowed += is_slowed(start_s - reference_s)
+            elif self._shadow.exact_settled_s(job.pool) >= start_s:
+                del self._suspects[job.job_id]  # its reference start is still to come
         granted = self._eps * (self._submitted + _CREDIT_JOBS)
         return granted - self._slowed - len(self._suspects) - self._spent
 

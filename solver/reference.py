@@ -140,6 +140,10 @@ class Reference:
                 return
             self._step(at_s)
 
+    def settled_s(self, now_s: float) -> float:
+        """What has happened here up to this instant is known, when advanced to `now_s`."""
+        return self._limit_s(now_s) if self._suspects else now_s
+
     def forecast_starts(
         self, now_s: float, least_work_s: Callable[[Job], float]
     ) -> Iterator[tuple[Job | None, float]]:

@@ -123,6 +123,13 @@ class Shadow:
         """Start in the exact reference (what is measured); None while it is not known."""
         return self._exact[job.pool].starts.get(job.job_id)
 
+    def exact_settled_s(self, pool: str) -> float:
+        """Instant up to which the exact reference of a pool has got; what it has not started by then is later.
+
+        Of a shadow that was advanced to the instant it was told of last.
+        """
+        return self._exact[pool].settled_s(self._now_s)
+
     def exact_end_s(self, job: Job) -> float | None:
         """End in the exact reference; None while it is not known."""
         return self._exact[job.pool].ends.get(job.job_id)

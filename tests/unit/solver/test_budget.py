@@ -56,3 +56,18 @@ def test_a_suspect_is_cleared_when_the_exact_reference_says_so():
     assert budget.left(63.0) == pytest.approx(10.02 - 2)
     budget.ended(behind, 112.0)
     assert budget.left(113.0) == pytest.approx(10.02 - 1)
+
+
+def test_a_suspect_is_cleared_once_the_exact_reference_has_got_past_its_start_without_it():
+    """`behind` starts 100 s late and runs on, so the exact reference follows 100 s after the clock. When it
+    has come to the instant at which `next` started, its only GPU was still taken: `next` was early."""
+    budget = SlowdownBudget({"a": 1}, 0.01)
+    behind, following = job("behind"), job("next")
+    budget.submitted(behind, 0.0)
+    budget.submitted(following, 0.0)
+    budget.started(behind, 100.0)
+    budget.started(following, 110.0)
+    assert budget.left(209.0) == pytest.approx(10.02 - 2)
+    assert budget.left(210.0) == pytest.approx(10.02 - 1)
+    budget.ended(behind, 5000.0)
+    assert budget.left(9000.0) == pytest.approx(10.02 - 1), "and stays cleared"

@@ -199,3 +199,20 @@ def test_facts_out_of_order_are_refused():
     shadow.advance(5.0)
     with pytest.raises(ValueError, match="in the order of their instants"):
         shadow.submitted(job("late"), 4.0)
+
+
+def test_the_exact_reference_is_settled_up_to_the_delay_of_the_job_that_is_furthest_behind():
+    shadow = Shadow({"a": 2, "b": 1})
+    first, second = job("first"), job("second")
+    for one in (first, second):
+        shadow.submitted(one, 0.0)
+    shadow.advance(50.0)
+    assert shadow.exact_settled_s("a") == 0.0, "both should run and do not"
+    shadow.started(first, 60.0)
+    shadow.started(second, 100.0)
+    shadow.advance(500.0)
+    assert shadow.exact_settled_s("a") == 400.0
+    assert shadow.exact_settled_s("b") == 500.0
+    shadow.ended(second, 500.0)
+    shadow.advance(501.0)
+    assert shadow.exact_settled_s("a") == 441.0
