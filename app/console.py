@@ -61,6 +61,7 @@ def tell_replay(report: Mapping[str, Any], out: Path) -> None:
         gain,
         harm,
         *_against_other(report),
+        *_plans(report),
         *broken,
         f"Written: {out / 'schedule.csv'}, {out / 'report.json'}",
     ]
@@ -77,6 +78,24 @@ def _against_other(report: Mapping[str, Any]) -> list[str]:
         f"against {report['reference']}: {measures['speedup_ratio_of_means']:.2f} times less "
         f"(geometric mean {measures['speedup_geomean']:.2f}), slowed {measures['slowed_jobs']} "
         f"({measures['slowed_pct']:.3f} %), the worst by {measures['slowed_max_min']:.0f} min"
+    )
+    return [said]
+
+
+def _plans(report: Mapping[str, Any]) -> list[str]:
+    """Of a policy that solves: how good its plans were, and what stood in where a solve failed."""
+    plans = report.get("plans")
+    if not plans or plans["proven_pct"] is None:
+        return []
+    gap = "unknown"
+    if plans["gap_worst_pct"] is not None:
+        gap = f"{plans['gap_median_pct']:.2g} % in the median, {plans['gap_worst_pct']:.2g} % at worst"
+    stood_in = ", ".join(f"{kind} {count}" for kind, count in plans["by_fallback"].items() if count)
+    said = (
+        f"{plans['plans']} plans, {plans['by_status']['empty']} of them empty; "
+        f"{plans['proven_pct']:.1f} % of the others proven, gap {gap}; "
+        f"cut by the wall clock: {plans['cut_by_wall_clock']}; "
+        f"fallbacks: {stood_in or 'none'}"
     )
     return [said]
 

@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from simulator.waiting import Explained
     from solver.explain.words import Waiting
 
+_NodesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--nodes", help="CSV of nodes (node, num_gpus): gangs are put on GPUs, on the fewest nodes."
+    ),
+]
+
 commands = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -32,6 +39,7 @@ def why(
         Path | None,
         typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
     ] = None,
+    nodes: _NodesOption = None,
     file_format: Annotated[str, typer.Option("--format", help="Format of the files of jobs.")] = "csv",
     settings: Annotated[
         list[str] | None,
@@ -63,7 +71,7 @@ def why(
 
     if at < train_until:
         raise typer.BadParameter(f"--at {at:g} lies before the replay begins (--train-until {train_until:g})")
-    inputs = load(Source(jobs, pools, history, file_format, train_until, None, lenient))
+    inputs = load(Source(jobs, pools, history, file_format, train_until, None, lenient, nodes))
     tell_inputs(inputs, as_json=as_json)
     with bars(is_silent=as_json) as bar_for:
         explained = explain_at(

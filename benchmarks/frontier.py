@@ -1,15 +1,17 @@
 """The frontier of speed against jobs slowed: a policy at every eps and R, SIA at every confidence, max-min.
 
     python -m benchmarks.frontier --jobs jobs.csv --pools pools_load070.csv pools_load080.csv \\
-        --policy anticipatory --csv benchmarks/results/frontier.csv --workers 2 --pictures docs/images
+        --csv benchmarks/results/frontier.csv --workers 2 --pictures docs/images
 
 One replay per process. A row of the CSV is not run again while the code behind its policy, the files and the
-settings are the same; so the script can be stopped and started. Prints the table of all rows, and for R = 0
-whether the share of slowed jobs that came out stayed below the eps that was asked for.
+settings are the same; so the script can be stopped and started, and run part by part: --pools, --eps,
+--requeueable and --confidence choose points, --beside the policies run for comparison, and --no-run shows
+what is there. Prints the table of the rows chosen, and for R = 0 whether the share of slowed jobs that came
+out stayed below the eps that was asked for.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,17 +23,19 @@ from benchmarks.runs import (
     add_options,
     asked_policy,
     between,
-    complete,
     exit_code,
+    figures_of_rows,
     number,
-    protocol_of,
     table,
     takes,
 )
 
-EPS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.005, 0.01, 0.02, 0.05)
+EPS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05)
 REQUEUEABLE: Final = (0.0, 0.3, 0.6, 1.0)
-CONFIDENCE: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+CONFIDENCE: Final = (0.5, 0.7, 0.9, 0.95, 0.99)
+BESIDE: Final = ("sia", "maxmin")
+SAME_FORECASTS: Final = {"lives": "hazard", "arrivals": "corrected"}
+"""Those that `planned` is given unless told otherwise."""
 ASKED_EPS: Final = (0.001, 0.005, 0.01)
 """At these the realised share is held against eps."""
 
@@ -51,7 +55,7 @@ _COLUMNS: Final = {
 
 
 def points(pools: Sequence[Path], asked: str, eps: Sequence[float], shares: Sequence[float]) -> list[Row]:
-    """All rows: the policy's, load by load, then SIA's and max-min's."""
+    """The policy's rows, load by load, R by R."""
     choice = parse_choice(asked)
     rows = []
     for path in pools:
@@ -60,10 +64,18 @@ def points(pools: Sequence[Path], asked: str, eps: Sequence[float], shares: Sequ
             for level in eps:
                 settings = {**choice.settings, **r, "eps": f"{level:g}"}
                 rows.append(Row(path, f"{asked} R={share:g}", f"eps={level:g}", choice.policy, settings))
-        for level in CONFIDENCE:
-            settings = {"lives": "hazard", "confidence": f"{level:g}"}
+    return rows
+
+
+def points_beside(pools: Sequence[Path], names: Collection[str], confidence: Sequence[float]) -> list[Row]:
+    """The rows of those it is compared with: SIA with the same forecasts, and max-min, load by load."""
+    rows = []
+    for path in pools:
+        for level in confidence if "sia" in names else ():
+            settings = {**SAME_FORECASTS, "confidence": f"{level:g}"}
             rows.append(Row(path, "sia", f"confidence={level:g}", "sia", settings))
-        rows.append(Row(path, "maxmin", "", "maxmin"))
+        if "maxmin" in names:
+            rows.append(Row(path, "maxmin", "", "maxmin"))
     return rows
 
 
@@ -103,31 +115,36 @@ def series_of(rows: Sequence[Figures], load: str) -> list[FrontierSeries]:
     return [FrontierSeries(name, tuple(values)) for name, values in found.items()]
 
 
+def draw(rows: Sequence[Figures], asked: str, folder: Path) -> None:
+    """A picture per load; the same rows give the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for load in dict.fromkeys(row["load"] for row in rows):
+        title = f"{asked}, SIA and max-min, {load}"
+        draw_frontier(series_of(rows, load), folder / f"frontier_{load}.svg", title)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser)
     parser.add_argument(
-        "--policy",
-        type=asked_policy,
-        default="anticipatory",
-        help="name or name:key=value; has the setting eps",
+        "--policy", type=asked_policy, default="planned", help="name or name:key=value; has the setting eps"
     )
     parser.add_argument("--eps", type=float, nargs="+", default=EPS)
     parser.add_argument("--requeueable", type=float, nargs="+", default=REQUEUEABLE)
+    parser.add_argument("--beside", nargs="*", choices=BESIDE, default=BESIDE, help="none: the policy alone")
+    parser.add_argument("--confidence", type=float, nargs="+", default=CONFIDENCE, help="of SIA")
     parser.add_argument("--pictures", type=Path, help="folder for a picture per load")
     chosen = parser.parse_args()
     rows = points(chosen.pools, chosen.policy, chosen.eps, chosen.requeueable)
-    figures = complete(rows, protocol_of(chosen), chosen.csv, chosen.workers)
+    rows += points_beside(chosen.pools, chosen.beside, chosen.confidence)
+    figures = figures_of_rows(rows, chosen)
     print(table(figures, _COLUMNS))
     print()
     print(promise_table(figures))
-    for load in dict.fromkeys(row["load"] for row in figures):
-        if chosen.pictures is not None:
-            chosen.pictures.mkdir(parents=True, exist_ok=True)
-            path = chosen.pictures / f"frontier_{load}.png"
-            draw_frontier(series_of(figures, load), path, f"{chosen.policy}, SIA and max-min, {load}")
+    if chosen.pictures is not None:
+        draw(figures, chosen.policy, chosen.pictures)
     raise SystemExit(exit_code(rows, figures))
 
 

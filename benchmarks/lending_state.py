@@ -12,12 +12,12 @@ from scipy.special import ndtr
 from domain.forecasts import LIFE_EDGES_S
 from domain.timegrid import default_grid
 from solver.lending.classes import Candidates, JobClasses
-from solver.lending.curves import FloatArray, RiskLines
+from solver.lending.curves import MOST_BUDGETS, FloatArray, RiskLines
 from solver.lending.problem import IntArray, LendingProblem
 from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
 from solver.lending.verify import Lives, Situation
 from solver.lives import Alive, Entry, Fates, LifeBook, survival_at
-from solver.lookahead import Ahead, Bursts, LookAhead, Stakes
+from solver.lookahead import Ahead, Bursts, Guests, LookAhead, Stakes
 
 BEGINS_S = np.array(default_grid().edges_s[:-1])
 KINSHIP = 0.3
@@ -194,7 +194,7 @@ class Planning:
 
     def lines(self) -> RiskLines:
         """The risk of each cell."""
-        return self.looked.risk_lines(self.state.idle)
+        return self.looked.risk_lines(self.state.idle, MOST_BUDGETS * self.state.budget)
 
     def candidates(self, settings: ValueSettings) -> Candidates:
         """Who waits. One whom its own lane would reach in a cell adds nothing to the need there."""
@@ -237,16 +237,12 @@ class Planning:
         return self.looked.send_back_lines(self.state.idle)
 
     def exact_risk(self, chosen: IntArray) -> float:
-        """Jobs expected to be slowed if these waiting jobs start, guest by guest."""
+        """Jobs expected to be slowed if these waiting jobs start, one after another."""
         waiting = self.state.waiting
-        look, charge = LookAhead(self.ahead, int(self.state.capacity)), 0.0
-        for one in chosen[~waiting.can_go_back[chosen]].tolist():
-            trial = look.try_guest(
-                int(waiting.pool[one]), int(waiting.width[one]), self.fresh[one], int(waiting.cohort[one])
-            )
-            look.add(trial)
-            charge += trial.charge
-        return charge
+        lent = chosen[~waiting.can_go_back[chosen]]
+        return self.looked.charge_of(
+            Guests(waiting.pool[lent], waiting.width[lent], self.fresh[lent], waiting.cohort[lent])
+        )
 
     def situation(self) -> Situation:
         """For the draws, with scenarios the plan has not seen."""

@@ -1,29 +1,33 @@
 """Replays with and without nodes: how many jobs are slowed, and how many by placement alone.
 
     python -m benchmarks.placed_replay --jobs jobs.csv --pools pools.csv --nodes nodes.csv \
-        --train-until 1641600 --eval-from 1814400 --policies reclaim,maxmin,anticipatory --csv out.csv
+        --train-until 1641600 --eval-from 1814400 --policies reclaim,maxmin,anticipatory,planned --csv out.csv
 
-Rows that the CSV has already are not run again. Before a span is looked at, choose on an earlier one with
+Rows that the CSV has already are not run again, so a run that was stopped goes on where it was. How far it is
+is said on stderr; replays that plan take minutes. Before a span is looked at, choose on an earlier one with
 --before: jobs submitted from that instant on are left out.
 """
 
 import argparse
 import csv
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from app.services.compare import Choice, parse_choice
 from app.services.ingest import Source, load
 from data.schedule_csv import write_schedule
+from simulator.engine import Progress
 from simulator.placed import DEFAULT_RULE, Keep, PlaceRule
 from simulator.placed_report import placement_report
 from simulator.replay import replay
 from simulator.report import Lived, against, reference_of
 from simulator.workload import Workload
 
+_SAY_S: Final = 30.0
 COUNTED = "counted"
 """Rule of the rows without nodes."""
 
@@ -38,9 +42,27 @@ def rules(text: str) -> dict[str, PlaceRule]:
     return made
 
 
-def measured(workload: Workload, choice: Choice, rule: PlaceRule, schedule: Path | None) -> dict[str, Any]:
+def told(label: str) -> Progress:
+    """Says on stderr, at most twice a minute, how far a replay is."""
+    begin = said = time.monotonic()
+
+    def tell(ended: int, jobs: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said >= _SAY_S:
+            said = now
+            print(
+                f"{label}: {ended:,} of {jobs:,} jobs after {now - begin:.0f} s", file=sys.stderr, flush=True
+            )
+
+    return tell
+
+
+def measured(
+    workload: Workload, choice: Choice, rule: PlaceRule, schedule: Path | None, progress: Progress
+) -> dict[str, Any]:
     begin = time.perf_counter()
-    done = replay(workload, choice.policy, choice.settings, rule=rule)
+    done = replay(workload, choice.policy, choice.settings, rule=rule, progress=progress)
     reference = reference_of(workload)
     found = against(workload, Lived.of(done.schedule), reference)
     if schedule is not None:
@@ -92,7 +114,8 @@ def main() -> None:
             if (policy, label) in known:
                 continue
             schedule = None if asked.out is None else asked.out / f"{policy}-{label}.csv".replace(":", "-")
-            found = measured(by_nodes[label != COUNTED], parse_choice(policy), rule, schedule)
+            progress = told(f"{policy}, {label}")
+            found = measured(by_nodes[label != COUNTED], parse_choice(policy), rule, schedule, progress)
             done.append({"policy": policy, "rule": label, **found})
             with asked.csv.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, list(done[-1]), lineterminator="\n")
@@ -113,7 +136,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--train-until", type=float, required=True)
     parser.add_argument("--eval-from", type=float, required=True)
     parser.add_argument("--before", type=float, help="leave out jobs submitted from this instant on")
-    parser.add_argument("--policies", default="reclaim,maxmin,anticipatory")
+    parser.add_argument("--policies", default="reclaim,maxmin,anticipatory,planned")
     parser.add_argument("--rules", default=DEFAULT_RULE.keep.value, help="keep[:drains[:by_end]],...")
     asked = parser.parse_args()
     for folder in filter(None, (asked.out, asked.csv.parent)):

@@ -1,7 +1,7 @@
 """The planner's figures at three loads and four shares of requeueable jobs, beside those that are wanted.
 
     python -m benchmarks.planner_table --jobs jobs.csv \\
-        --pools pools_load070.csv pools_load080.csv pools_load090.csv --policies anticipatory \\
+        --pools pools_load070.csv pools_load080.csv pools_load090.csv --policies planned \\
         --referee referee.py --out var/planner --csv benchmarks/results/planner.csv
 
 Each schedule is written under --out and judged by the referee where one is given. One replay per process;
@@ -21,10 +21,9 @@ from benchmarks.runs import (
     Row,
     add_options,
     asked_policy,
-    complete,
     exit_code,
+    figures_of_rows,
     number,
-    protocol_of,
     table,
     takes,
 )
@@ -173,7 +172,7 @@ def main() -> None:
     )
     add_options(parser)
     parser.add_argument(
-        "--policies", type=asked_policy, nargs="+", default=["anticipatory"], help="name or name:key=value"
+        "--policies", type=asked_policy, nargs="+", default=["planned"], help="name or name:key=value"
     )
     parser.add_argument("--requeueable", type=float, nargs="+", default=REQUEUEABLE)
     parser.add_argument("--referee", type=Path, help="a judge of schedules; needs --out")
@@ -181,7 +180,7 @@ def main() -> None:
     if chosen.referee is not None and chosen.out is None:
         parser.error("--referee needs --out: it judges the schedules written there")
     rows = rows_of(chosen.pools, chosen.policies, chosen.requeueable)
-    figures = complete(rows, protocol_of(chosen), chosen.csv, chosen.workers)
+    figures = figures_of_rows(rows, chosen)
     print(table(figures, columns_of(figures)))
     raise SystemExit(exit_code(rows, figures))
 

@@ -288,6 +288,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=int, default=1, help="replays at a time")
     parser.add_argument("--out", type=Path, help="folder for schedules and reports, for `antecast episodes`")
+    parser.add_argument(
+        "--no-run", action="store_true", help="run nothing: only the rows in --csv that still hold"
+    )
+
+
+def figures_of_rows(rows: Sequence[Row], chosen: argparse.Namespace) -> list[Figures]:
+    """`complete`, by what `add_options` was given."""
+    execute: Execute = _nothing if chosen.no_run else in_processes
+    return complete(rows, protocol_of(chosen), chosen.csv, chosen.workers, execute)
+
+
+def _nothing(_rows: Sequence[Row], _protocol: Protocol, _workers: int) -> Iterator[Done]:
+    return iter(())
 
 
 def protocol_of(chosen: argparse.Namespace) -> Protocol:

@@ -33,7 +33,7 @@ STEP_S: Final = 60.0
 DAY_S: Final = 86_400.0
 ORACLE: Final = "oracle"
 POLICIES: Final[dict[str, dict[str, str]]] = {
-    "planned-perfect": {"moves": "50"},
+    "planned-perfect": {"moves": "1000", "heat": "0.2"},
     "anticipatory-perfect": {},
     "sia-perfect": {},
     "sia-vc": {},
@@ -155,7 +155,7 @@ def main() -> None:
     )
     parser.add_argument("--csv", type=Path, required=True)
     parser.add_argument("--pools", type=int, nargs="+", default=[4, 8])
-    parser.add_argument("--scales", type=float, nargs="+", default=[1.0, 1.05])
+    parser.add_argument("--scales", type=float, nargs="+", default=[1.0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--days", type=float, default=3.0)
     parser.add_argument("--learn-days", type=float, default=14.0)

@@ -12,6 +12,7 @@ from models.lifetime.empirical import EmpiricalLifetimes
 from models.lifetime.hazard import HazardLifetimes
 from models.lifetime.limit import RequestedLimits
 from models.lifetime.random_lives import RandomLifetimes
+from models.lifetime.uncorrected import UncorrectedLifetimes
 from models.training import Training
 
 __all__ = ["DEMAND_MODELS", "LIFETIME_MODELS", "Training"]
@@ -26,11 +27,9 @@ def _empirical(training: Training) -> EmpiricalLifetimes:
     return model
 
 
-def _hazard(training: Training) -> HazardLifetimes:
+def _hazard(training: Training, kind: type[HazardLifetimes] = HazardLifetimes) -> HazardLifetimes:
     """Trained once, or again every few days; what happened ten days earlier counts half."""
-    model = HazardLifetimes(
-        seed=training.seed, retrain_every_s=training.retrain_every_s, half_life_s=10 * _DAY_S
-    )
+    model = kind(seed=training.seed, retrain_every_s=training.retrain_every_s, half_life_s=10 * _DAY_S)
     model.fit(training.past, training.censored, training.now_s, training.starts)
     return model
 
@@ -68,6 +67,7 @@ def _random_demand(training: Training) -> RandomDemand:
 LIFETIME_MODELS: Final[dict[str, Callable[[Training], LifetimeForecaster]]] = {
     "learned": _empirical,
     "hazard": _hazard,
+    "uncorrected": partial(_hazard, kind=UncorrectedLifetimes),
     "limit": lambda _training: RequestedLimits(),
     "random": lambda training: RandomLifetimes(training.past, seed=training.seed),
 }

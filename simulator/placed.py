@@ -2,9 +2,10 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from domain.jobs import Job
 from domain.plans import Placement, Plan, Start
 from solver.placement.board import Board, Tenant
 from solver.placement.cells import IntArray, cells_taken
+from solver.placement.greedy import Ask, place_asks, stocks_of
+from solver.placement.room import FreeNodes, Gang, GuestRoom
 
 _END_LEVEL: Final = 0.9
 """Level of a forecast life by which a gang is expected to have ended."""
@@ -51,12 +54,29 @@ class PlaceRule:
 DEFAULT_RULE: Final = PlaceRule()
 
 
+class _Settled(NamedTuple):
+    """The own part of a plan, carried out.
+
+    Attributes:
+        send_backs: guests that were sent back.
+        placed: GPUs of the own jobs that started, by job id.
+        blocked: own jobs that found no place.
+        barred: nodes kept for these.
+    """
+
+    send_backs: list[Job]
+    placed: dict[str, tuple[Gpu, ...]]
+    blocked: list[Job]
+    barred: set[str]
+
+
 class PlacedPlans:
     """Puts plans on nodes, and keeps the books on who is where.
 
     Own starts come first, the widest first; one that finds no place waits, and nodes are kept for it as they
     drain. Who may be sent back for it is chosen by node. Then guests, in the order of the plan, where they
-    leave free what is kept.
+    leave free what is kept; if one finds no place although all of them fit at once, all are placed
+    together, the largest pieces first.
 
     Args:
         nodes: the cluster's nodes.
@@ -116,33 +136,50 @@ class PlacedPlans:
                 self.held_up_s[job_id] = self.held_up_s.get(job_id, 0.0) + now_s - self._asked_s
             self._waiting.clear()
             self._asked_s = now_s
+        done = self._settle(plan, now_s)
+        placed = dict(done.placed)
+        if not done.blocked or self._rule.drains:
+            placed |= self._lend([start for start in plan.starts if start.is_guest], done.barred, now_s)
+        self._note(plan.starts, placed, done.blocked)
+        return replace(
+            plan,
+            send_backs=tuple(done.send_backs),
+            starts=tuple(start for start in plan.starts if start.job.job_id in placed),
+            placements=tuple(Placement(name, gpus) for name, gpus in placed.items()),
+        )
+
+    def room(self, own: Plan, now_s: float) -> GuestRoom:
+        """What is left for guests once a plan's own part is carried out; nothing is changed by asking."""
+        if not (own.starts or own.conversions or own.send_backs):
+            return self._left(own, now_s)
+        trial = copy(self)
+        trial._board, trial._own_gpus = self._board.copy(), self._own_gpus.copy()  # noqa: SLF001 - of its kind
+        return trial._left(own, now_s)  # noqa: SLF001
+
+    def _left(self, own: Plan, now_s: float) -> GuestRoom:
+        done = self._settle(own, now_s)
+        nodes = self._board.free_nodes(done.barred)
+        if done.blocked and not self._rule.drains:
+            nodes = tuple(FreeNodes(one.gpu_type, one.node_gpus, ()) for one in nodes)
+        return GuestRoom(nodes, tuple(Gang(width) for width in self._kept_widths()))
+
+    def _settle(self, plan: Plan, now_s: float) -> _Settled:
+        """Conversions, own starts, and who is sent back for them."""
         for job in plan.conversions:
             self._board.convert(job.job_id)
             self._own_gpus[job.pool] += job.num_gpus
         due = sorted((s for s in plan.starts if not s.is_guest), key=lambda start: -start.job.num_gpus)
-        send_backs = [] if due else list(plan.send_backs)
-        for job in send_backs:
+        done = _Settled([] if due else list(plan.send_backs), {}, [], set())
+        for job in done.send_backs:
             self._leave(job)
-        placed: dict[str, tuple[Gpu, ...]] = {}
-        blocked: list[Job] = []
-        barred: set[str] = set()
         for start in due:
-            gpus = self._place_due(start, now_s, send_backs, barred)
+            gpus = self._place_due(start, now_s, done.send_backs, done.barred)
             if gpus is None:
-                blocked.append(start.job)
-                barred |= self._draining(start.job, now_s, barred)
+                done.blocked.append(start.job)
+                done.barred.update(self._draining(start.job, now_s, done.barred))
             else:
-                placed[start.job.job_id] = gpus
-        guests = [start for start in plan.starts if start.is_guest]
-        if not blocked or self._rule.drains:
-            placed |= self._lend(guests, barred, now_s)
-        self._note(plan.starts, placed, blocked)
-        return replace(
-            plan,
-            send_backs=tuple(send_backs),
-            starts=tuple(start for start in plan.starts if start.job.job_id in placed),
-            placements=tuple(Placement(name, gpus) for name, gpus in placed.items()),
-        )
+                done.placed[start.job.job_id] = gpus
+        return done
 
     def _note(self, starts: Sequence[Start], placed: Mapping[str, object], blocked: Sequence[Job]) -> None:
         """Who has no place, and whether narrower guests are worth asking for."""
@@ -171,6 +208,22 @@ class PlacedPlans:
         return gpus
 
     def _lend(self, guests: Sequence[Start], barred: set[str], now_s: float) -> dict[str, tuple[Gpu, ...]]:
+        found = self._lend_in_turn(guests, barred, now_s)
+        if len(found) == len(guests):
+            return found
+        for start in guests:
+            if start.job.job_id in found:
+                self._leave(start.job)
+        together = self._all_at_once(guests, barred)
+        if together is None:
+            return self._lend_in_turn(guests, barred, now_s)
+        for start in guests:
+            self._enter(start, together[start.job.job_id], self._until_s(start.job, now_s))
+        return together
+
+    def _lend_in_turn(
+        self, guests: Sequence[Start], barred: set[str], now_s: float
+    ) -> dict[str, tuple[Gpu, ...]]:
         placed: dict[str, tuple[Gpu, ...]] = {}
         need = self._kept_cells()
         for start in guests:
@@ -182,6 +235,15 @@ class PlacedPlans:
                 placed[start.job.job_id] = gpus
         return placed
 
+    def _all_at_once(self, guests: Sequence[Start], barred: set[str]) -> dict[str, tuple[Gpu, ...]] | None:
+        """GPUs of all guests beside what is kept; None if there are too few cells."""
+        kept = [Ask((0, k), width) for k, width in enumerate(self._kept_widths())]
+        asks = [Ask(start.job.job_id, start.job.num_gpus, start.job.gpu_type) for start in guests]
+        found = place_asks([*kept, *asks], stocks_of(self._board.idle(barred), self._board.nodes))
+        if any(ask.name not in found for ask in asks):
+            return None
+        return {start.job.job_id: found[start.job.job_id] for start in guests}
+
     def _draining(self, job: Job, now_s: float, barred: set[str]) -> set[str]:
         """Nodes kept for an own job that found no place."""
         kept: set[str] = set()
@@ -189,17 +251,20 @@ class PlacedPlans:
             kept |= set(self._board.drain(job, now_s, barred | kept))
         return kept
 
-    def _kept_cells(self) -> IntArray:
-        """Cells that guests leave free, by size; those of single GPUs are the policy's business."""
+    def _kept_widths(self) -> list[int]:
+        """Widths of the gangs for which guests leave cells free."""
         widest: dict[str, int] = {}
         for (pool, width), jobs in self._usual.items():
             idle_gpus = self._quotas.get(pool, 0) - self._own_gpus[pool]
             if jobs >= _USUAL_JOBS and width <= idle_gpus:
                 widest[pool] = max(width, widest.get(pool, 0))
-        kept: list[int] = []
-        if widest and self._rule.keep is not Keep.NONE:
-            kept = list(widest.values()) if self._rule.keep is Keep.EACH else [max(widest.values())]
-        need: IntArray = cells_taken(kept, self._board.node_gpus).sum(axis=1)
+        if not widest or self._rule.keep is Keep.NONE:
+            return []
+        return list(widest.values()) if self._rule.keep is Keep.EACH else [max(widest.values())]
+
+    def _kept_cells(self) -> IntArray:
+        """Cells that guests leave free, by size; those of single GPUs are the policy's business."""
+        need: IntArray = cells_taken(self._kept_widths(), self._board.node_gpus).sum(axis=1)
         need[0] = 0
         return need
 

@@ -1,7 +1,7 @@
 """A workload replayed under one policy: the forecasters, the policy and the engine put together."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from domain.errors import SettingError
@@ -15,7 +15,7 @@ from simulator.placed import DEFAULT_RULE, PlacedPlans, PlaceRule
 from simulator.workload import Workload
 from solver.plan_rules import PlanOptions
 from solver.policies import POLICIES
-from solver.policies.base import Policy, PolicyContext, PolicySpec, parse_settings
+from solver.policies.base import KeepsNotes, Policy, PolicyContext, PolicySpec, parse_settings
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Replay:
         schedule: what happened.
         held_up_s: where gangs were put on nodes, for how long each job had enough idle GPUs in sum but no
             place; None where GPUs were only counted.
+        notes: what the policy wrote down about its own work.
     """
 
     policy: str
@@ -36,6 +37,7 @@ class Replay:
     saw_truth: bool
     schedule: Schedule
     held_up_s: Mapping[str, float] | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def replay(  # noqa: PLR0913 - named, and each a part of the question
@@ -79,7 +81,8 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
     )
     schedule = made.engine.run()
     held_up_s = None if made.placer is None else made.placer.held_up_s
-    return Replay(policy, made.settings, made.forecasters.saw_truth(), schedule, held_up_s)
+    notes = made.policy.notes() if isinstance(made.policy, KeepsNotes) else {}
+    return Replay(policy, made.settings, made.forecasters.saw_truth(), schedule, held_up_s, notes)
 
 
 @dataclass(frozen=True)
@@ -123,14 +126,15 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
     built = parse_settings(policy, spec.settings, own)
     forecasters = build(choice, training_of(workload, choice, seed), workload)
     cluster = workload.cluster
+    placer = _placer(workload, forecasters.lives, built, rule) if cluster.nodes else None
     context = PolicyContext(
         quotas=cluster.quotas(),
         lives=forecasters.lives,
         demand=forecasters.demand,
         future=workload.jobs if spec.is_clairvoyant else (),
+        nodes=placer,
     )
     rule_in_force, owes = spec.build(context, built), options_of(spec, built)
-    placer = _placer(workload, forecasters.lives, built, rule) if cluster.nodes else None
     engine = Engine(
         jobs=workload.jobs,
         outcomes=workload.outcomes,
@@ -142,7 +146,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         placer=placer,
         plan_check=CheckedPlans(cluster.quotas(), owes, cluster.nodes) if checks_plans else None,
     )
-    in_force = {field.name: getattr(built, field.name) for field in fields(built)} | choice.as_settings()
+    in_force = {one.name: getattr(built, one.name) for one in fields(built)} | choice.as_settings()
     return Prepared(engine, rule_in_force, spec, owes, in_force, forecasters, placer)
 
 

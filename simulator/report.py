@@ -140,6 +140,7 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
             "allocated_gpu_hours": use.allocated_gpu_hours,
         },
         **_fairness(workload, replay, lived, reference, use.lent_by_donor),
+        **replay.notes,
         "faults": _faults(workload, replay),
     }
 

@@ -79,12 +79,14 @@ class SlowdownBudget:
     def left(self, now_s: float) -> float:
         """Jobs that may still be slowed; negative when more has been spent than there is."""
         self._shadow.advance(now_s)
+        pools = {job.pool for job, _ in self._suspects.values()}
+        settled_s = {pool: self._shadow.exact_settled_s(pool) for pool in pools}
         for job, start_s in list(self._suspects.values()):
             reference_s = self._shadow.exact_start_s(job)
             if reference_s is not None:
                 del self._suspects[job.job_id]
                 self._slowed += is_slowed(start_s - reference_s)
-            elif self._shadow.exact_settled_s(job.pool) >= start_s:
+            elif settled_s[job.pool] >= start_s:
                 del self._suspects[job.job_id]  # its reference start is still to come
         granted = self._eps * (self._submitted + _CREDIT_JOBS)
         return granted - self._slowed - len(self._suspects) - self._spent

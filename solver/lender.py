@@ -22,6 +22,7 @@ from solver.lookahead import Ahead, Bursts, LookAhead, Stakes
 from solver.policies.base import PolicyContext
 from solver.policies.victims import fewest
 from solver.tolerance import Tolerance
+from solver.usual import UsualUse
 
 FloatArray = NDArray[np.float64]
 
@@ -48,8 +49,8 @@ class LenderSettings:
         kinship: correlation of the lives of jobs that are submitted in one burst.
         patience_s: how long lane starts are taken to wait where GPUs are missing, in the mean: the urgency
             of a start falls by e with each such time by which its pool is ahead of the reference.
-        burst_weight: what the charge for bursts counts. It is an upper bound by far: it takes all of a burst
-            to be slowed wherever a GPU is missing, and each pool to have the room that it has now.
+        burst_weight: what the charge for bursts counts. It is an upper bound by far: it takes each pool to
+            have the room that it has now, and nobody to do anything about GPUs missing for a whole cell.
     """
 
     eps: float = 0.001
@@ -118,6 +119,7 @@ class Lender:
         self._book = LifeBook(3 * pools, pools, self._begins_s)
         self._cohorts = Cohorts()
         self._fates = Fates(settings.kinship, _FATES_SEED)
+        self._usual = UsualUse(self._begins_s)
         self._backlog = np.zeros((pools, self._begins_s.size))
         self._num_waiting = np.zeros(pools)
         self._num_submitted = np.zeros(pools)
@@ -198,6 +200,7 @@ class Lender:
         either, the jobs whose reference start comes first are served first, and the others wait.
         """
         converted = self.lanes.advance()
+        self._usual.note(now_s, self.lanes.own_gpus())
         for job in converted:
             self._book.move(job.job_id, self._group(job, _OWN))
         due = self.lanes.due_in_order()
@@ -255,6 +258,12 @@ class Lender:
             found.append(job)
         return found
 
+    def next_in_lanes(self, now_s: float, within_s: float) -> list[Job]:
+        """Jobs beyond their lanes that wait and that the reference starts within so long, pool by pool."""
+        self._tolerance.refresh(now_s)
+        by_s = now_s + within_s
+        return [job for pool in self.rank for job in self._next_in_reference(pool, by_s, self.lanes.due)]
+
     def look_ahead(self, now_s: float) -> LookAhead:
         """The time ahead, to which guests can be added."""
         return LookAhead(self.ahead(now_s), self.capacity_gpus)
@@ -269,6 +278,7 @@ class Lender:
             own[rank] += width
             backlog[rank] -= width
             num_waiting[rank] -= 1
+        peaks = self._demand.peaks(now_s)
         return Ahead(
             own=own,
             guest=guest,
@@ -276,11 +286,12 @@ class Lender:
             backlog=backlog,
             alive=alive,
             fates=self._fates,
-            peaks=self._demand.peaks(now_s),
+            peaks=peaks,
             arrivals=self._demand.arrivals(now_s),
             quota_gpus=self._quota,
             stakes=self._stakes(now_s, num_waiting),
             bursts=self._bursts(now_s),
+            floor=self._usual.floor(peaks.shape[0]),
         )
 
     def _bursts(self, now_s: float) -> Bursts:

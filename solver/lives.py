@@ -255,6 +255,6 @@ class Fates:
 
 
 def fated(fates: FloatArray, share: FloatArray) -> FloatArray:
-    """What of a cohort is alive: (scenarios, offsets), from its fates (scenarios,) and S (offsets,)."""
-    levels = fates[:, None]
-    return np.where(np.isnan(levels), share, (levels < share).astype(float))
+    """What of a cohort is alive, (..., scenarios, offsets): fates (..., scenarios), S (..., offsets)."""
+    levels, shares = fates[..., None], share[..., None, :]
+    return np.where(np.isnan(levels), shares, (levels < shares).astype(float))

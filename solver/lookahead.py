@@ -25,13 +25,14 @@ arrives, so the mean of the product is far more than the product of the means.
 
 import math
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from solver.lending.batch import rises
 from solver.lending.curves import RiskLines, risk_lines
 from solver.lives import Alive, Fates, fated
 
@@ -39,6 +40,10 @@ FloatArray = NDArray[np.float64]
 
 _ROUNDING_SD_GPUS: Final = 0.5
 _DENSITY_AT_0: Final = 1.0 / math.sqrt(2.0 * math.pi)
+_NOWHERE_NEAR: Final = 8.0
+"""So many spreads below the capacity, less than 1e-16 GPUs are missing."""
+_AT_A_TIME: Final = 32
+"""Guests charged together: more are no faster and take more memory."""
 
 
 class Stakes(NamedTuple):
@@ -88,6 +93,7 @@ class Ahead:
         quota_gpus: (pools,).
         stakes: what it means to let lane starts wait.
         bursts: what is too rare for the scenarios.
+        floor: (scenarios, cells) what own jobs hold at least, all pools together (`solver.usual`); or (1, 1).
     """
 
     own: FloatArray
@@ -101,6 +107,7 @@ class Ahead:
     quota_gpus: FloatArray
     stakes: Stakes
     bursts: Bursts
+    floor: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
 
 
 class Trial(NamedTuple):
@@ -127,6 +134,22 @@ class Trial(NamedTuple):
     rare_missing: FloatArray
 
 
+class Guests(NamedTuple):
+    """Guests that must run to their end, in the order in which they are added.
+
+    Attributes:
+        pool: (guests,) rank of the pool.
+        width: (guests,) GPUs.
+        fresh: (guests, cells) probability that it still runs when the cell begins, if it starts now.
+        cohort: (guests,) its burst, whose jobs live alike.
+    """
+
+    pool: NDArray[np.int64]
+    width: NDArray[np.int64]
+    fresh: FloatArray
+    cohort: NDArray[np.int64]
+
+
 class LookAhead:
     """The time ahead at one instant, to which guests are added one by one.
 
@@ -149,9 +172,10 @@ class LookAhead:
         self._need = np.zeros((ahead.peaks.shape[0], ahead.own.shape[1]))
         for pool in range(self._quota.size):
             self._need += self._pool_need(pool, self._guest[pool], self._backlog[pool])
+        self._need = np.maximum(self._need, ahead.floor + np.sum(self._guest, axis=0))
         self._missing = self._shortfall(self._need, self._variance)
         self._hit = self._hits()
-        self._more, self._rare_hit = self._burst_hits()
+        self._more, self._rare_hit, self._all_missing = self._burst_hits()
         self._rare_missing = self._missing_in_bursts(self._need, self._variance)
         self._held: FloatArray | None = None
 
@@ -205,17 +229,22 @@ class LookAhead:
         is_reached = (self._backlog <= room).astype(float)
         return np.asarray(1.0 - self._ahead.stakes.backlog_urgency * is_reached)
 
-    def risk_lines(self, reach_gpus: float) -> RiskLines:
+    def risk_lines(self, reach_gpus: float, most_jobs: float = math.inf) -> RiskLines:
         """Jobs slowed, cell by cell, by GPUs that more guests hold ahead, as lines.
 
-        Bursts are rows of their own beside the scenarios, weighted by their chance.
+        They are finest where a cell's risk is at most `most_jobs`.
+
+        Bursts are rows of their own beside the scenarios, weighted by their chance. What they slow is not
+        convex, so their rows are chords, from none missing to all they ask for: below what is charged.
         """
         num, rare = self._num_scenarios, self._more.shape[0]
+        most = np.maximum(np.maximum(self._more, self._all_missing), 1.0)
+        chord = self._rare_hit * self._all_missing / most
         need = np.vstack([self._need, self._need.mean(axis=0) + self._more])
-        hit = np.vstack([self._hit / num, self._rare_hit]) * (num + rare)
+        hit = np.vstack([self._hit / num, chord]) * (num + rare)
         variance = np.repeat([self._variance, self._variance + self._need.var(axis=0)], [num, rare], axis=0)
         spread = np.sqrt(variance + _ROUNDING_SD_GPUS**2)
-        return risk_lines(need, hit, spread, self._capacity_gpus, reach_gpus)
+        return risk_lines(need, hit, spread, self._capacity_gpus, reach_gpus, most_jobs=most_jobs)
 
     def send_back_lines(self, reach_gpus: float) -> RiskLines:
         """GPUs of guests expected to be sent back, cell by cell, by GPUs that more guests hold, as lines."""
@@ -277,10 +306,11 @@ class LookAhead:
         self._due_gpus = due_gpus
         return np.asarray(jobs / due_gpus)
 
-    def _burst_hits(self) -> tuple[FloatArray, FloatArray]:
-        """GPUs that a burst asks for urgently, and its chance times the jobs slowed by each missing one.
+    def _burst_hits(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What each burst asks for urgently, its jobs slowed per missing GPU, and missing GPUs that slow all.
 
-        Both (bursts, cells).
+        All (bursts, cells). A burst wider than its lane stands in line behind whoever is held up, so the
+        share slowed grows the faster with the GPUs missing; but no more than all of it can be slowed.
         """
         stakes, bursts = self._ahead.stakes, self._ahead.bursts
         left = np.stack(
@@ -292,13 +322,19 @@ class LookAhead:
         urgency = stakes.arrivals_urgency[bursts.pool]
         asked = np.minimum(bursts.num_gpus[:, None], left)
         queue = np.maximum(1.0, bursts.num_gpus[:, None] / np.maximum(left, 1.0))
-        jobs = stakes.weight[bursts.pool][:, None] * urgency * bursts.num_jobs[:, None] * queue
-        return urgency * asked, bursts.chance * jobs / (self._due_gpus.mean(axis=0) + urgency * asked)
+        # without room in its lane a burst waits for its own pool's jobs, not for guests
+        reached = stakes.weight[bursts.pool] * bursts.num_jobs
+        jobs = reached[:, None] * urgency * np.minimum(1.0, asked)
+        all_missing = (self._due_gpus.mean(axis=0) + urgency * asked) / queue
+        return urgency * asked, bursts.chance * jobs / all_missing, all_missing
 
     def _missing_in_bursts(self, need: FloatArray, variance: FloatArray) -> FloatArray:
-        """(bursts, cells) GPUs expected to be missing when a burst comes on top of what is usual."""
-        usual, spread = need.mean(axis=0), variance + need.var(axis=0)
-        return self._shortfall(usual + self._more, spread)
+        """(bursts, cells) GPUs expected to be missing when a burst comes on top of what is usual.
+
+        Those that slow somebody: once all of the burst is slowed, more of them do no more harm.
+        """
+        short, spread = need.mean(axis=0) + self._more, variance + need.var(axis=0)
+        return self._shortfall(short, spread) - self._shortfall(short - self._all_missing, spread)
 
     def _pool_need(self, pool: int, guest: FloatArray, backlog: FloatArray) -> FloatArray:
         """(scenarios, cells) what cannot wait without slowing anybody."""
@@ -326,3 +362,56 @@ class LookAhead:
         z = (need - self._capacity_gpus) / spread
         density = np.exp(-0.5 * z * z) * _DENSITY_AT_0
         return np.asarray(spread * (density + z * ndtr(z)))
+
+    def charge_of(self, guests: Guests) -> float:
+        """Jobs that guests are expected to slow, if they are added one after another. None is added.
+
+        The sum of what `try_guest` charges each, up to rounding, at a fraction of the time.
+        """
+        trial = self.copy()
+        charge = 0.0
+        for begin in range(0, len(guests.pool), _AT_A_TIME):
+            part = slice(begin, begin + _AT_A_TIME)
+            some = Guests(guests.pool[part], guests.width[part], guests.fresh[part], guests.cohort[part])
+            charge += trial._charge_next(some)  # noqa: SLF001 - of its kind
+        return charge
+
+    def _charge_next(self, guests: Guests) -> float:
+        """Add guests and say what they cost; what is missing is not brought up to date."""
+        need = self._needs_with(guests)
+        single = self._single * (guests.width**2)[:, None] * guests.fresh * (1.0 - guests.fresh)
+        variance = np.cumsum(np.vstack([self._variance, single]), axis=0)
+        spread = np.sqrt(variance[-1] + _ROUNDING_SD_GPUS**2)
+        scenario, cell = np.nonzero(need.max(axis=0) > self._capacity_gpus - _NOWHERE_NEAR * spread)
+        more = rises(need[:, scenario, cell], variance[:, cell], self._shortfall)
+        charge = float((more * self._hit[scenario, cell]).sum() / self._num_scenarios)
+        if self._more.size:
+            charge += self._charge_in_bursts(need, variance)
+        self._need, self._variance = need[-1], variance[-1]
+        return charge
+
+    def _charge_in_bursts(self, need: FloatArray, variance: FloatArray) -> float:
+        """The same of the bursts: from (steps + 1, scenarios, cells) and (steps + 1, cells)."""
+        charge = 0.0
+        for step in range(1, len(need)):
+            missing = self._missing_in_bursts(need[step], variance[step])
+            charge += float((np.maximum(missing - self._rare_missing, 0.0) * self._rare_hit).sum())
+            self._rare_missing = missing
+        return charge
+
+    def _needs_with(self, guests: Guests) -> FloatArray:
+        """(guests + 1, scenarios, cells) the need before and with each one more, who are then guests."""
+        steps = np.empty((len(guests.pool) + 1, *self._need.shape))
+        steps[0] = self._need
+        for pool in np.unique(guests.pool).tolist():
+            mine = np.flatnonzero(guests.pool == pool)
+            width, fresh = guests.width[mine].astype(float), guests.fresh[mine]
+            cohorts = guests.cohort[mine].tolist()
+            fates = np.stack([self._ahead.fates.of(number, self._num_scenarios) for number in cohorts])
+            guest = np.cumsum(width[:, None, None] * fated(fates, fresh), axis=0) + self._guest[pool]
+            backlog = self._backlog[pool] - np.cumsum(width[:, None] * fresh, axis=0)
+            before = self._pool_need(pool, self._guest[pool], self._backlog[pool])
+            path = self._pool_need(pool, guest, backlog[:, None, :])
+            steps[mine + 1] = np.diff(path, axis=0, prepend=before[None])
+            self._guest[pool], self._backlog[pool] = guest[-1], backlog[-1]
+        return np.cumsum(steps, axis=0)

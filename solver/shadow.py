@@ -124,7 +124,7 @@ class Shadow:
         return self._exact[job.pool].starts.get(job.job_id)
 
     def exact_settled_s(self, pool: str) -> float:
-        """Instant up to which the exact reference of a pool has got; what it has not started by then is later.
+        """Instant up to which the exact reference of a pool has got: what it has not started starts later.
 
         Of a shadow that was advanced to the instant it was told of last.
         """

@@ -315,7 +315,7 @@ def _train(
         for job in row.snapshot
         if job["state"] == LiveState.RUNNING
     }
-    context = PolicyContext(quotas, forecasters.lives, forecasters.demand, running=running)
+    context = PolicyContext(quotas, forecasters.lives, forecasters.demand, running=running, is_live=True)
     in_force = parse_settings(row.policy, spec.settings, own)
     policy, owes = spec.build(context, in_force), options_of(spec, in_force)
     return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes)

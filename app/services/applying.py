@@ -14,18 +14,15 @@ from sqlmodel import Session
 
 from app.clock import Clock
 from app.errors import Conflict, UnknownResource
-from app.services import observe, places, push
+from app.services import observe, places, placing, push
 from app.services.epochs import is_there
-from app.services.facts import Fact, FactKind, job_of
+from app.services.facts import Fact, FactKind
 from app.store import clusters, executors, live
 from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow, PlacementRow
 from domain.cluster import Gpu, Node
 from solver.packing import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, Pair, pair_up
 
 Json = dict[str, Any]
-
-NOT_THERE: Final = "its GPUs are not there yet"
-"""Why a start is dropped whose GPUs have been taken since, or that has to wait for one that is."""
 
 _SOURCE: Final = "plan"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -94,7 +91,7 @@ def apply(
     scene = _Scene(session, cluster, at_s, clock, plan_id, jobs, [])
     sent_back = _send_back(scene, answer["send_backs"])
     conversions = _convert(scene, answer["conversions"])
-    starts = _start(scene, answer["starts"], is_lending=not _is_news(scene, seq_seen))
+    starts = _start(scene, answer, is_lending=not _is_news(scene, seq_seen))
     riders = _pack(scene, answer["starts"]) if cluster.is_lending else []
     shares = _share(scene)
     session.flush()
@@ -191,8 +188,8 @@ def convert(
     return guests
 
 
-def _start(scene: _Scene, starts: Sequence[Mapping[str, Any]], *, is_lending: bool) -> list[Json]:
-    guests = {start["job_id"]: bool(start["is_guest"]) for start in starts}
+def _start(scene: _Scene, answer: Mapping[str, Any], *, is_lending: bool) -> list[Json]:
+    guests = {start["job_id"]: bool(start["is_guest"]) for start in answer["starts"]}
     wanted: list[JobRow] = []
     for job_id, is_guest in guests.items():
         job = scene.jobs.get(job_id)
@@ -204,40 +201,26 @@ def _start(scene: _Scene, starts: Sequence[Mapping[str, Any]], *, is_lending: bo
             )
         else:
             wanted.append(job)
-    placed = _place(scene, wanted, guests)
+    placed = placing.place_wanted(scene.jobs, _there(scene), wanted, guests, answer["holds"])
+    scene.dropped += [{"job_id": job_id, "why": why} for job_id, why in placed.dropped.items()]
     facts = [
         Fact(
             FactKind.STARTED,
             scene.at_s,
             job.job_id,
-            {"is_guest": guests[job.job_id], "gpus": [[gpu.node, gpu.index] for gpu in placed[job.job_id]]},
+            {
+                "is_guest": guests[job.job_id],
+                "gpus": [[gpu.node, gpu.index] for gpu in placed.gpus[job.job_id]],
+            },
         )
         for job in wanted
-        if job.job_id in placed
+        if job.job_id in placed.gpus
     ]
     done = scene.record(facts)
     started = [job for job in wanted if job.job_id in done]
     for job in started:
         _want(scene, job, "guest" if job.is_guest else "own")
     return [{"job_id": job.job_id, "is_guest": job.is_guest, "gpus": job.gpus} for job in started]
-
-
-def _place(scene: _Scene, wanted: Sequence[JobRow], guests: Mapping[str, bool]) -> dict[str, Sequence[Gpu]]:
-    """GPUs of those that get some. What comes after an own job that has to wait must not overtake it."""
-    there = _there(scene)
-    from solver.placement import place  # noqa: PLC0415 - numpy; most processes never place anything
-
-    placements = place(map(job_of, wanted), _idle(scene, there), there)
-    found: dict[str, Sequence[Gpu]] = {placement.job_id: placement.gpus for placement in placements}
-    refused = places.refused(scene.jobs, there, found)
-    is_blocked = False
-    for job in wanted:
-        if is_blocked or job.job_id in refused:
-            found.pop(job.job_id, None)
-        if job.job_id not in found:
-            is_blocked = is_blocked or not guests[job.job_id]
-            scene.dropped.append({"job_id": job.job_id, "why": refused.get(job.job_id, NOT_THERE)})
-    return found
 
 
 def _there(scene: _Scene) -> list[Node]:
@@ -247,12 +230,6 @@ def _there(scene: _Scene) -> list[Node]:
         for row in clusters.nodes(scene.session, scene.cluster.name)
         if is_there(scene.cluster, row)
     ]
-
-
-def _idle(scene: _Scene, there: Sequence[Node]) -> dict[str, list[Gpu]]:
-    """Idle GPUs of each node that is there."""
-    taken = {(str(node), int(index)) for job in scene.jobs.values() for node, index in job.gpus}
-    return {node.name: [gpu for gpu in node.gpus() if (node.name, gpu.index) not in taken] for node in there}
 
 
 def _pack(scene: _Scene, starts: Sequence[Mapping[str, Any]]) -> list[Json]:

@@ -8,6 +8,7 @@ import structlog
 from app.services.facts import job_of
 from app.store.tables import JobRow, LiveState
 from domain.cluster import Gpu, Node
+from domain.jobs import Job
 from domain.plans import Placement, Plan, Start
 from solver.check_places import place_faults
 from solver.plan_rules import Known, PlanRule, Standing, state_of
@@ -19,7 +20,10 @@ _TOLERATED: Final = frozenset({PlanRule.MORE_NODES_THAN_NEEDED})
 
 
 def refused(
-    jobs: Mapping[str, JobRow], nodes: Iterable[Node], places: Mapping[str, Sequence[Gpu]]
+    jobs: Mapping[str, JobRow],
+    nodes: Iterable[Node],
+    places: Mapping[str, Sequence[Gpu]],
+    cells: Iterable[tuple[Job, Sequence[Gpu]]] = (),
 ) -> dict[str, str]:
     """Jobs whose places break a rule, and what was found.
 
@@ -27,13 +31,17 @@ def refused(
         jobs: unfinished jobs by id, those that are placed among them.
         nodes: those that are there.
         places: of each job that is to start, its GPUs; a rider has those of its host.
+        cells: gangs that wait and the GPUs that are kept for them, which are judged as if they started: a
+            hold that is no place for its gang is found out, and so is a start that breaks one.
     """
     if not places:
         return {}
     state = state_of(0.0, 0, {}, map(_known, jobs.values()), tuple(nodes))
+    gangs = [(job, gpus) for job, gpus in cells]
+    gangs += [(state.known[job_id].job, gpus) for job_id, gpus in places.items()]
     plan = Plan(
-        starts=tuple(Start(state.known[job_id].job, True) for job_id in places),
-        placements=tuple(Placement(job_id, tuple(gpus)) for job_id, gpus in places.items()),
+        starts=tuple(Start(job, True) for job, _ in gangs),
+        placements=tuple(Placement(job.job_id, tuple(gpus)) for job, gpus in gangs),
     )
     found: dict[str, str] = {}
     for fault in place_faults(state, plan):

@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 from app.clock import Clock
 from app.errors import Conflict
 from app.services import applying
+from app.services.placing import NOT_THERE
 from app.services.times import to_s
 from app.store import live, plans
 from app.store.engine import lock_cluster, transaction
@@ -124,7 +125,7 @@ def publish(engine: Engine, cluster: str, request: Json, answer: Json, run_id: s
         )
         plans.add(session, plan)
         summary = _summary(plan)
-        if has_moved_on and any(one["why"] == applying.NOT_THERE for one in content["dropped"]):
+        if has_moved_on and any(one["why"] == NOT_THERE for one in content["dropped"]):
             summary["is_stale"] = True
         return summary
 

@@ -1,15 +1,20 @@
 """The answer for all waiting jobs: the policy's own reasons or those of the state, tried out, and when."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from domain.jobs import Job
-from solver.explain.scene import Scene, explain_by_state, no_host, no_place, no_promise
+from solver.explain.lending import behind_due
+from solver.explain.places import Places
+from solver.explain.scene import Scene, explain_by_state, no_host, no_promise
 from solver.explain.starts import LEVEL, expected_starts, lives_left
 from solver.explain.words import Change, Explains, Lever, Waiting, Why
 from solver.policies.base import Policy
 
 _SHORT: frozenset[Why] = frozenset({Why.NO_IDLE_GPU, Why.WIDER_THAN_IDLE})
+_UNTOLD: frozenset[Why] = frozenset({Why.NOT_CONSIDERED, Why.HELD_BY_POLICY})
+"""Reasons that do not say for whom GPUs are kept: one of the nodes says more."""
 
 
 def explain_waiting(policy: Policy, scene: Scene, level: float = LEVEL) -> list[Waiting]:
@@ -27,30 +32,71 @@ def explain_waiting(policy: Policy, scene: Scene, level: float = LEVEL) -> list[
         found = list(policy.waiting(state.now_s, state.idle_gpus))
     else:
         found = explain_by_state(scene)
-    due = {job.job_id for job in scene.due()}
-    needs = _gpus_needed(policy, scene)
-    explained = (_completed(scene, one, needs, is_due=one.job.job_id in due) for one in found)
+    told = _Told(scene, Places(state), scene.due(), _gpus_needed(policy, scene))
+    explained = (_completed(told, one) for one in found)
     return _with_intervals(scene, explained, level)
 
 
-def _completed(scene: Scene, one: Waiting, needs: Mapping[str, int], *, is_due: bool) -> Waiting:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What reasons are completed with.
+
+    Attributes:
+        scene: the cluster.
+        places: its nodes.
+        due: own jobs that wait, in their order.
+        needs: by id, with how many idle GPUs the policy would start a job now.
+    """
+
+    scene: Scene
+    places: Places
+    due: Sequence[Job]
+    needs: Mapping[str, int]
+
+    def is_due(self, job: Job) -> bool:
+        """Whether a job is its pool's own and waits."""
+        return any(one.job_id == job.job_id for one in self.due)
+
+    def would_start(self, job: Job) -> bool:
+        """Whether the policy, which counts GPUs only, would start a job now."""
+        return self.needs.get(job.job_id, math.inf) <= self.scene.state.idle_gpus
+
+
+def _completed(told: _Told, one: Waiting) -> Waiting:
     """The reason, or a stronger one that the policy knows nothing of; and how many GPUs would do."""
-    job, state = one.job, scene.state
-    quota = state.quotas.get(job.pool, 0)
+    job, scene = one.job, told.scene
+    quota, idle_gpus = scene.state.quotas.get(job.pool, 0), scene.state.idle_gpus
     if scene.owes.has_own_lanes and job.num_gpus > quota:
         one = no_promise(job, quota)
-    elif one.why in _SHORT:
+    elif one.why in _SHORT and job.num_gpus > idle_gpus:
         one = no_host(scene, job) or one
-    else:
-        one = no_place(scene, job) or one
-    gpus = needs.get(job.job_id)
-    if not (scene.is_lending or is_due or one.why is Why.NO_PROMISE):
-        return _switched_off(job, would_start=gpus is not None and gpus <= state.idle_gpus)
+    elif told.would_start(job) or told.is_due(job) or one.why in _UNTOLD:
+        would_start = told.would_start(job)
+        one = told.places.no_node_fits(job, would_start=would_start) or _kept_for_due(told, job) or one
+    if not (scene.is_lending or told.is_due(job) or one.why is Why.NO_PROMISE):
+        return _switched_off(job, would_start=told.would_start(job))
+    gpus = told.needs.get(job.job_id)
     is_told = any(change.lever is Lever.FREE_GPUS for change in one.changes)
-    if gpus is None or gpus <= state.idle_gpus or is_told:
+    if gpus is None or gpus <= idle_gpus or is_told:
         return one
-    change = Change(Lever.FREE_GPUS, gpus, f"starts at once if {gpus} GPUs were idle ({state.idle_gpus} are)")
+    change = Change(Lever.FREE_GPUS, gpus, f"starts at once if {gpus} GPUs were idle ({idle_gpus} are)")
     return replace(one, changes=(change, *one.changes))
+
+
+def _kept_for_due(told: _Told, job: Job) -> Waiting | None:
+    """That the nodes that would hold a job are kept for due ones that fit none yet; None if not so."""
+    if not told.would_start(job):
+        return None
+    unfit = [one for one in told.due if one.job_id != job.job_id and not told.places.hold(one)]
+    found = behind_due(job, unfit, told.scene.state.idle_gpus)
+    if found is None:
+        return None
+    first = unfit[0]
+    text = (
+        f"job {first.job_id} of pool {first.pool} is due and fits no node yet: "
+        "the nodes that would hold this job are kept for it"
+    )
+    return replace(found, text=text)
 
 
 def _switched_off(job: Job, *, would_start: bool) -> Waiting:

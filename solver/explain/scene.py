@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from domain.cluster import Gpu
 from domain.jobs import Job
 from domain.plans import Placement, Plan, Start
-from solver.check_places import has_place, place_faults
+from solver.check_places import place_faults
 from solver.check_plan import inside_lanes
 from solver.explain.lending import behind_due, explain_due, short_of_gpus
 from solver.explain.words import Change, Lever, Waiting, Why
@@ -121,18 +121,7 @@ def _held(scene: Scene, job: Job) -> Waiting:
     return Waiting(job, Why.HELD_BY_POLICY, text, {"idle_gpus": idle, "width_gpus": job.num_gpus})
 
 
-# Nodes and packing.
-
-
-def no_place(scene: Scene, job: Job) -> Waiting | None:
-    """That idle GPUs suffice in sum but lie on too many nodes, or are of another type; None if not so."""
-    state = scene.state
-    taken = {(gpu.node, gpu.index) for one in state.known.values() for gpu in one.gpus}
-    if not state.nodes or job.num_gpus > state.idle_gpus or has_place(job, state.nodes, taken):
-        return None
-    text = f"{state.idle_gpus} GPUs are idle, but not together: no node, or set of nodes, has {job.num_gpus}"
-    text += "" if job.gpu_type is None else f" of type {job.gpu_type}"
-    return Waiting(job, Why.NO_NODE_FITS, text, {"idle_gpus": state.idle_gpus, "width_gpus": job.num_gpus})
+# Packing.
 
 
 def no_host(scene: Scene, job: Job) -> Waiting | None:

@@ -41,6 +41,8 @@ class Lever(StrEnum):
     DUE_JOB_SERVED = "due-job-served"
     LENDING_ON = "lending-on"
     HIGHER_QUOTA = "higher-quota"
+    NODE_FREED = "node-freed"
+    MOVE = "move"
 
 
 @dataclass(frozen=True, slots=True)

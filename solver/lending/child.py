@@ -4,6 +4,7 @@ Requests and replies are frames over pipes: an eight-byte length and that many b
 followed by the model as MathOpt's own protocol buffer. Nothing is unpickled.
 """
 
+import ctypes
 import json
 import math
 import os
@@ -12,7 +13,8 @@ import subprocess
 import sys
 import time
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import IO, Final, NamedTuple
@@ -20,6 +22,7 @@ from typing import IO, Final, NamedTuple
 from ortools.math_opt import model_pb2
 from ortools.math_opt.python import mathopt
 
+_COMMAND: Final = (sys.executable, "-m", "solver.lending.child")
 _START_S: Final = 30.0
 """How long the process may take to come up; not part of any solve."""
 
@@ -51,7 +54,7 @@ class Reply:
 
 
 def run_request(request: Request) -> Reply:
-    """Solve in this process."""
+    """Solve in this process. What HiGHS prints goes to standard error."""
     proto = model_pb2.ModelProto.FromString(request.model)
     model = mathopt.Model.from_model_proto(proto)
     variables = [model.get_variable(k) for k in range(request.num_values)]
@@ -67,7 +70,8 @@ def run_request(request: Request) -> Reply:
         hint = dict(zip(variables, map(float, request.hint), strict=True))
         extras.solution_hints.append(mathopt.SolutionHint(variable_values=hint))
     try:
-        result = mathopt.solve(model, mathopt.SolverType.HIGHS, params=parameters, model_params=extras)
+        with _stdout_kept_clean():
+            result = mathopt.solve(model, mathopt.SolverType.HIGHS, params=parameters, model_params=extras)
     except (RuntimeError, AttributeError) as error:
         # MathOpt 9.15 trips over its own status when it reports an error; what it reports is the context
         return Reply((), math.inf, False, False, 0, 0.0, str(error.__context__ or error))
@@ -82,6 +86,21 @@ def run_request(request: Request) -> Reply:
         iterations=result.solve_stats.simplex_iterations,
         wall_s=result.solve_stats.solve_time.total_seconds(),
     )
+
+
+@contextmanager
+def _stdout_kept_clean() -> Iterator[None]:
+    """HiGHS prints on standard output whatever it is told, through a buffer of its own: C's."""
+    flush = ctypes.CDLL(None).fflush
+    flush(None)
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        flush(None)
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 class _Running(NamedTuple):
@@ -100,10 +119,11 @@ class ChildProcess:
     def ask(self, request: Request, limit_s: float) -> Reply | None:
         """The reply; None if there was none within `limit_s` seconds, and then the process is gone."""
         running = self._started()
+        due_s = time.monotonic() + limit_s
         body: bytes | None = None
         with suppress(BrokenPipeError):  # it died meanwhile: no reply either
-            _write_request(running.requests, request)
-            body = _read_in_time(running.replies, limit_s)
+            if _write_in_time(running.requests, _framed(request), due_s):
+                body = _read_in_time(running.replies, due_s)
         if body is None:
             self.close()
             return None
@@ -119,10 +139,11 @@ class ChildProcess:
         if self._running is not None and self._running.process.poll() is None:
             return self._running
         self.close()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "solver.lending.child"],
+        process = subprocess.Popen(  # noqa: S603 - this module itself
+            _COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            bufsize=0,
             start_new_session=True,  # an interrupt is the parent's to handle
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )
@@ -130,7 +151,8 @@ class ChildProcess:
             raise RuntimeError("the solver's process has no pipes")
         self._running = _Running(process, process.stdin, process.stdout)
         self._stop = weakref.finalize(self, _end, self._running)
-        if _read_in_time(self._running.replies, _START_S) is None:
+        os.set_blocking(process.stdin.fileno(), False)
+        if _read_in_time(self._running.replies, time.monotonic() + _START_S) is None:
             self.close()
             raise RuntimeError("the solver's process does not start")
         return self._running
@@ -140,13 +162,23 @@ def _end(running: _Running) -> None:
     running.process.kill()
     running.process.wait()
     running.replies.close()
-    with suppress(BrokenPipeError):  # what it had not read is lost with it
-        running.requests.close()
+    running.requests.close()
 
 
-def _read_in_time(pipe: IO[bytes], limit_s: float) -> bytes | None:
+def _write_in_time(pipe: IO[bytes], frames: bytes, due_s: float) -> bool:
+    """Whether the process took it all in time; a large model is more than a pipe holds."""
+    left = memoryview(frames)
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_WRITE)
+        while left:
+            if not selector.select(max(0.0, due_s - time.monotonic())):
+                return False
+            left = left[os.write(pipe.fileno(), left) :]
+    return True
+
+
+def _read_in_time(pipe: IO[bytes], due_s: float) -> bytes | None:
     """One frame; None if it is not complete in time or the process has ended."""
-    due_s = time.monotonic() + limit_s
     received = bytearray()
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
@@ -160,15 +192,17 @@ def _read_in_time(pipe: IO[bytes], limit_s: float) -> bytes | None:
     return bytes(received[8:])
 
 
-def _write_request(pipe: IO[bytes], request: Request) -> None:
+def _framed(request: Request) -> bytes:
     head = {name: value for name, value in asdict(request).items() if name != "model"}
-    _write(pipe, json.dumps(head).encode())
-    _write(pipe, request.model)
+    return _frame(json.dumps(head).encode()) + _frame(request.model)
+
+
+def _frame(body: bytes) -> bytes:
+    return len(body).to_bytes(8, "little") + body
 
 
 def _write(pipe: IO[bytes], body: bytes) -> None:
-    pipe.write(len(body).to_bytes(8, "little"))
-    pipe.write(body)
+    pipe.write(_frame(body))
     pipe.flush()
 
 
@@ -187,10 +221,7 @@ def _reply_of(body: bytes) -> Reply:
 
 def main() -> None:
     """Answer requests from standard input until it ends."""
-    # HiGHS prints on standard output whatever it is told: the replies get a pipe of their own
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    requests = sys.stdin.buffer
+    requests, replies = sys.stdin.buffer, sys.stdout.buffer
     _write(replies, b"ready")
     while (head := _read_frame(requests)) is not None and (model := _read_frame(requests)) is not None:
         fields = json.loads(head)

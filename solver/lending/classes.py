@@ -29,6 +29,7 @@ class Candidates:
         value: (jobs,) worth of starting now, at least 0.
         alive_gpus: (jobs, cells) what it would add to the need of each cell.
         is_requeueable: (jobs,).
+        kind: (jobs,) number of the kind of GPUs it asks for; None where all are alike.
     """
 
     job_ids: tuple[str, ...]
@@ -40,11 +41,18 @@ class Candidates:
     value: FloatArray
     alive_gpus: FloatArray
     is_requeueable: BoolArray
+    kind: IntArray | None = None
+
+    def kinds(self) -> IntArray:
+        """(jobs,) kind of GPUs of each."""
+        return np.zeros(len(self.job_ids), dtype=np.int64) if self.kind is None else self.kind
 
     def __post_init__(self) -> None:
         columns = (self.submit_s, self.pool, self.width_gpus, self.median_s, self.tail_s, self.value)
         if any(column.shape != (len(self.job_ids),) for column in (*columns, self.is_requeueable)):
             raise ValueError("candidates have one entry per job in every column")
+        if self.kind is not None and self.kind.shape != (len(self.job_ids),):
+            raise ValueError("kind has one entry per job")
         if self.alive_gpus.ndim != 2 or self.alive_gpus.shape[0] != len(self.job_ids):
             raise ValueError("alive_gpus has one row per job")
 
@@ -56,6 +64,7 @@ class JobClasses:
     Attributes:
         pool, width_gpus, count, value, is_requeueable: (classes,); value is the mean of one job.
         alive_gpus: (classes, cells) mean of one job.
+        kind: (classes,) kind of GPUs that they ask for.
         members: ids of each class's jobs, dearest first, then by (submit, id): the order in which they
             start.
     """
@@ -66,6 +75,7 @@ class JobClasses:
     value: FloatArray
     alive_gpus: FloatArray
     is_requeueable: BoolArray
+    kind: IntArray
     members: tuple[tuple[str, ...], ...]
 
     def problem(
@@ -103,9 +113,9 @@ class JobClasses:
 def group(candidates: Candidates, max_classes: int = DEFAULT_CLASSES) -> JobClasses:
     """Put jobs that are alike together.
 
-    A class is a pool, a width, whether its jobs can be sent back, the doubling of the median and of the
-    tail of the forecast life, and a step of worth. If that makes too many, lives and worth are told apart
-    less finely; pools, widths and who can be sent back always are.
+    A class is a pool, a width, whether its jobs can be sent back, the kind of GPUs they ask for, the doubling
+    of the median and of the tail of the forecast life, and a step of worth. If that makes too many, lives
+    and worth are told apart less finely; all else always is.
 
     Args:
         candidates: jobs that wait.
@@ -124,7 +134,13 @@ def each_its_own(candidates: Candidates) -> JobClasses:
     """One class per job: nothing is averaged, so the problem, with binary counts, is the exact one."""
     order = _canonical_order(candidates)
     distinct = np.stack(
-        [candidates.pool[order], candidates.width_gpus[order], candidates.is_requeueable[order]], axis=1
+        [
+            candidates.pool[order],
+            candidates.width_gpus[order],
+            candidates.is_requeueable[order],
+            candidates.kinds()[order],
+        ],
+        axis=1,
     ).astype(np.int64)
     return _classes(candidates, order, distinct, np.arange(order.size))
 
@@ -135,14 +151,14 @@ def _canonical_order(candidates: Candidates) -> NDArray[np.intp]:
 
 
 def _keys(candidates: Candidates, octaves: float, steps: float) -> IntArray:
-    """(jobs, parts of the key) integers; pool, width and requeueable come first."""
+    """(jobs, parts of the key) integers; pool, width, requeueable and kind come first."""
     median, tail = (
         np.floor(np.log2(np.clip(life_s, 1.0, _LONGEST_S)) / octaves)
         for life_s in (candidates.median_s, candidates.tail_s)
     )
     worth = np.floor(np.log2(np.maximum(candidates.value, 1e-12)) * steps)
-    parts = (candidates.pool, candidates.width_gpus, candidates.is_requeueable, median, tail, worth)
-    return np.stack(parts, axis=1).astype(np.int64)
+    known = (candidates.pool, candidates.width_gpus, candidates.is_requeueable, candidates.kinds())
+    return np.stack((*known, median, tail, worth), axis=1).astype(np.int64)
 
 
 def _classes(
@@ -163,5 +179,6 @@ def _classes(
         value=value / np.maximum(count, 1),
         alive_gpus=alive / np.maximum(count, 1)[:, None],
         is_requeueable=distinct[:, 2].astype(bool),
+        kind=distinct[:, 3],
         members=tuple(tuple(ids) for ids in members),
     )

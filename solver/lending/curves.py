@@ -29,6 +29,9 @@ FloatArray = NDArray[np.float64]
 _DENSITY_AT_0: Final = 1.0 / math.sqrt(2.0 * math.pi)
 _LEAST_SD_GPUS: Final = 1e-3
 DEFAULT_POINTS: Final = 10
+MOST_BUDGETS: Final = 4.0
+"""Nobody accepts so many budgets in one cell, whatever the rounds of a plan give the lines."""
+_HALVINGS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +136,7 @@ def risk_lines(
     capacity_gpus: float,
     reach_gpus: FloatArray | float,
     points: int = DEFAULT_POINTS,
+    most_jobs: float = math.inf,
 ) -> RiskLines:
     """Chords of r(x) for 0 <= x <= reach, and one that holds beyond.
 
@@ -143,6 +147,8 @@ def risk_lines(
         capacity_gpus: GPUs of the cluster.
         reach_gpus: (cells,) or one number: the most that can be lent.
         points: points per cell between which chords are drawn, at least 2.
+        most_jobs: nobody accepts more risk in one cell. The points are put where r is at most that: else
+            all of them go to the bend far up, and at a small budget the chords exceed r by many budgets.
 
     Returns:
         Lines with r(0) = 0 and, for each cell, a bound of what they exceed r by.
@@ -157,7 +163,8 @@ def risk_lines(
     cells = need_gpus.shape[1]
     curve = RiskCurve(need_gpus - capacity_gpus, hit, np.maximum(sd_gpus, _LEAST_SD_GPUS))
     reach = np.broadcast_to(np.asarray(reach_gpus, dtype=float), (cells,))
-    places, values, slopes = _sandwich(curve, np.maximum(reach, 1.0), points)
+    reach = _reach_within(curve, np.maximum(reach, 1.0), most_jobs)
+    places, values, slopes = _sandwich(curve, reach, points)
     values = values - values[:, :1]
     rise = np.maximum(np.diff(values, axis=1), 0.0) / np.diff(places, axis=1)
     last = np.broadcast_to(hit, (need_gpus.shape[0], cells)).mean(axis=0)
@@ -165,6 +172,21 @@ def risk_lines(
     slope = np.maximum.accumulate(np.hstack([rise, last[:, None]]), axis=1)
     intercept = values - slope * places
     return RiskLines(slope, intercept, _gaps(places, values, slopes).max(axis=1))
+
+
+def _reach_within(curve: RiskCurve, reach_gpus: FloatArray, most_jobs: float) -> FloatArray:
+    """(cells,) the reach, or less where r would exceed so many jobs: just beyond where it does."""
+    low, high = np.zeros_like(reach_gpus), reach_gpus
+    if not math.isfinite(most_jobs):
+        return high
+    at_most = curve.values_and_slopes(low)[0] + most_jobs
+    exceeds = curve.values_and_slopes(high)[0] > at_most
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        exceeds_there = curve.values_and_slopes(middle)[0] > at_most
+        low = np.where(exceeds_there, low, middle)
+        high = np.where(exceeds & exceeds_there, middle, high)
+    return np.maximum(high, 1.0)
 
 
 def _sandwich(

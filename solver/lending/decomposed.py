@@ -52,9 +52,9 @@ class DecomposedSolver:
         groups = pool_groups(problem, self._classes_per_group)
         if problem.num_classes <= self._whole_up_to or len(groups) == 1:
             return self._inner.solve(problem, hint, wall_s)
-        relaxed = self._inner.relax(problem)
+        relaxed = self._inner.relax(problem, limit_s)
         if relaxed.values is None:
-            return Answer(None, is_cut=True, wall_s=relaxed.wall_s)
+            return Answer(None, is_cut=True, is_killed=relaxed.is_killed, wall_s=relaxed.wall_s)
         choice, work, spent_s = relaxed.values.copy(), relaxed.work, relaxed.wall_s
         is_cut = False
         for members in groups:

@@ -1,8 +1,9 @@
 """The lending problem with HiGHS, through MathOpt.
 
 HiGHS is asked to stop after so many nodes, which is the same everywhere; its time limit is a kill switch.
-It cannot be interrupted and may overrun, so by default it runs in a process of its own
-(`solver.lending.child`), which is ended when it is half a second late.
+It may overrun that, and MathOpt's interrupter has no effect on it (OR-Tools 9.15: interrupted after one
+second, it solved on to the end), so by default it runs in a process of its own (`solver.lending.child`),
+which is ended when it is half a second late. Where that is, the caller goes on with the greedy plan.
 """
 
 import math
@@ -29,6 +30,7 @@ class Relaxed:
     bound: float
     work: float
     wall_s: float
+    is_killed: bool = False
 
 
 class HighsSolver:
@@ -76,15 +78,14 @@ class HighsSolver:
             failure=reply.failure,
         )
 
-    def relax(self, problem: LendingProblem) -> Relaxed:
+    def relax(self, problem: LendingProblem, wall_s: float | None = None) -> Relaxed:
         """The linear relaxation: counts need not be whole."""
         program = program_of(problem)
-        reply = self._ask(
-            replace(program, is_integer=np.zeros_like(program.is_integer)), (), self._limits.wall_s
-        )
+        limit_s = self._limits.wall_s if wall_s is None else wall_s
+        reply = self._ask(replace(program, is_integer=np.zeros_like(program.is_integer)), (), limit_s)
         if reply is None or not reply.is_optimal:
-            wall_s = self._limits.wall_s + LATE_S if reply is None else reply.wall_s
-            return Relaxed(None, math.inf, 0.0, wall_s)
+            wall_s = limit_s + LATE_S if reply is None else reply.wall_s
+            return Relaxed(None, math.inf, 0.0, wall_s, is_killed=reply is None)
         values = np.clip(np.array(reply.values), 0.0, problem.most())
         return Relaxed(values, reply.bound * program.value_unit, float(reply.iterations), reply.wall_s)
 

@@ -66,24 +66,27 @@ def plan_lending(
         counts = np.zeros(problem.num_classes, dtype=np.int64)
         return _plan(problem, _Found(counts, PlanStatus.EMPTY, 0.0, Fallback.NONE, empty))
     best: _Found | None = None
-    asked, work, wall_s, rounds = problem, 0.0, 0.0, 0
+    asked, work, wall_s, rounds, is_cut = problem, 0.0, 0.0, 0, False
     while True:
         rounds += 1
         answer, found = _choose(asked, solver, wall_s)
         work, wall_s = work + answer.work, wall_s + answer.wall_s
+        is_cut |= answer.is_cut
         if exact_risk is None:
             best = found
             break
         found = replace(found, exact=exact_risk(found.counts))
         if _fits(problem, found) and (best is None or _worth(problem, found) > _worth(problem, best)):
             best = found
-        is_late = solver is not None and wall_s >= solver.limits.wall_s
-        if rounds == ROUNDS or is_late or _is_close_enough(problem, asked, found):
+        if rounds == ROUNDS or _is_close_enough(problem, asked, found):
+            break
+        if solver is not None and wall_s >= solver.limits.wall_s:
+            is_cut = True
             break
         asked = replace(asked, budget_jobs=_next_budget(problem, asked, found))
     if best is None:
         best = _trim(problem, found, exact_risk)
-    return _plan(problem, best, members, (work, wall_s, rounds))
+    return replace(_plan(problem, best, members, (work, wall_s, rounds)), is_cut=is_cut)
 
 
 def _fits(problem: LendingProblem, found: _Found) -> bool:

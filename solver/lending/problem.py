@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.lending.curves import FloatArray, RiskLines
+from solver.placement.cells import PlaceRows
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -58,6 +59,11 @@ class Placeability:
             raise ValueError(f"units {self.units.shape} and available {self.available.shape} do not fit")
         if (self.units < 0.0).any() or (self.available < 0.0).any():
             raise ValueError("units and what is available are at least 0")
+
+
+def placeability(rows: PlaceRows) -> Placeability:
+    """Rows of cells, one gang of each class a column; where too few are left for what is held, none are."""
+    return Placeability(rows.taken.astype(float), np.maximum(rows.free, 0).astype(float))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,6 +252,7 @@ class LendingPlan:
         rounds: solves, the first included, until the exact risk fitted the budget.
         fallback: what stood in for the solver's own answer.
         reason: in words, why the plan is empty or a fallback.
+        is_cut: the wall clock ended a solve, or left no time for another: the plan need not repeat.
     """
 
     counts: IntArray
@@ -261,6 +268,7 @@ class LendingPlan:
     rounds: int = 1
     fallback: Fallback = Fallback.NONE
     reason: str = ""
+    is_cut: bool = False
 
     @property
     def gap(self) -> float:

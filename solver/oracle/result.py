@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from domain.schedules import Stretch
@@ -30,6 +30,18 @@ class EndedBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What solving has taken: deterministic seconds of CP-SAT, nodes of HiGHS, seconds by the clock."""
+
+    work: float = 0.0
+    nodes: int = 0
+    wall_s: float = 0.0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(self.work + other.work, self.nodes + other.nodes, self.wall_s + other.wall_s)
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """When a solver has to stop.
 
@@ -42,12 +54,21 @@ class Limits:
         moves: tried to improve the schedule that a solver begins with, for each job that waits in it.
     """
 
-    work: float = 10.0
+    work: float = 60.0
     nodes: int = 10_000
-    wall_s: float = 120.0
+    wall_s: float = 600.0
     workers: int = 1
     seed: int = 0
     moves: int = 100
+
+    def after(self, spent: Spent) -> "Limits":
+        """What is left of them."""
+        return replace(
+            self,
+            work=max(0.0, self.work - spent.work),
+            nodes=max(0, self.nodes - spent.nodes),
+            wall_s=max(0.0, self.wall_s - spent.wall_s),
+        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Nodes over time: who is where, where the next gang goes, and which nodes are drained for one that waits."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -8,7 +9,8 @@ from domain.cluster import Gpu, Node
 from domain.errors import PlanError
 from domain.jobs import Job
 from solver.placement.cells import IntArray, free_cells, pieces_of
-from solver.placement.greedy import may_use, tightest_first
+from solver.placement.greedy import tightest_first, types_for
+from solver.placement.room import FreeNodes
 
 
 class Tenant(NamedTuple):
@@ -54,6 +56,35 @@ class Board:
         for node in nodes:
             self._largest[node.gpu_type] = max(node.num_gpus, self._largest.get(node.gpu_type, 1))
         self.tenants: dict[str, Tenant] = {}
+
+    def copy(self) -> "Board":
+        """The same books, to be kept apart from now on. O(nodes + gangs)."""
+        other = copy(self)
+        hosts = self._hosts.items()
+        copied = {name: Host(host.node, list(host.free), dict(host.tenants)) for name, host in hosts}
+        other._hosts = copied  # noqa: SLF001 - of its kind
+        other.tenants = dict(self.tenants)
+        return other
+
+    def free_nodes(self, barred: Collection[str] = ()) -> tuple[FreeNodes, ...]:
+        """Free GPUs of each node that is not kept for others, by type."""
+        return tuple(
+            FreeNodes(name, size, tuple(len(host.free) for host in self._of(name, barred)))
+            for name, size in sorted(self._largest.items())
+        )
+
+    def idle(self, barred: Collection[str] = ()) -> dict[str, list[Gpu]]:
+        """The free GPUs of each node that is not kept for others."""
+        return {
+            name: [Gpu(name, index, host.node.gpu_type) for index in host.free]
+            for name, host in self._hosts.items()
+            if name not in barred
+        }
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All nodes, in their order."""
+        return [host.node for host in self._hosts.values()]
 
     def free_gpus(self) -> int:
         """Idle GPUs of all nodes."""
@@ -171,9 +202,7 @@ class Board:
         return []
 
     def _types_for(self, job: Job) -> list[str]:
-        fit = [one for one in sorted(self._largest) if may_use(job.gpu_type, one)]
-        fewest = min((-(-job.num_gpus // self._largest[one]) for one in fit), default=0)
-        return [one for one in fit if -(-job.num_gpus // self._largest[one]) == fewest]
+        return types_for(job.num_gpus, job.gpu_type, self._largest)
 
     def _of(self, gpu_type: str, barred: Collection[str]) -> Iterator[Host]:
         return (

@@ -71,6 +71,37 @@ def cells_taken(widths: Iterable[int], node_gpus: int) -> IntArray:
     return np.array(columns, dtype=np.int64).reshape(-1, len(cell_sizes(node_gpus))).T
 
 
+class CellCount:
+    """Cells of nodes of one type as gangs are counted in: all that were counted in can be placed at once.
+
+    Args:
+        free_gpus: free GPUs of each node; (nodes,).
+        node_gpus: GPUs of the largest node.
+    """
+
+    __slots__ = ("_left", "node_gpus")
+
+    def __init__(self, free_gpus: Sequence[int] | IntArray, node_gpus: int) -> None:
+        self.node_gpus = node_gpus
+        self._left = free_cells(free_gpus, node_gpus)
+
+    @property
+    def left_gpus(self) -> int:
+        """Free GPUs for which nobody was counted in."""
+        return int(self._left[0])
+
+    def fits(self, num_gpus: int) -> bool:
+        """Whether a gang can be placed beside all those counted in already."""
+        return bool(np.all(self._left >= _taken(num_gpus, self.node_gpus)))
+
+    def admit(self, num_gpus: int) -> bool:
+        """Count a gang in, if it fits."""
+        if not self.fits(num_gpus):
+            return False
+        self._left = self._left - np.array(_taken(num_gpus, self.node_gpus), dtype=np.int64)
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class PlaceRows:
     """Placeability as linear rows: `taken @ counts <= free`, with the number of gangs of each width.

@@ -13,7 +13,7 @@ import numpy as np
 from domain.cluster import ANY_TYPE, Gpu, Node
 from domain.jobs import Job
 from domain.plans import Placement
-from solver.placement.cells import IntArray, cell_of, cell_sizes, cells_taken, free_cells, pieces_of
+from solver.placement.cells import CellCount, cell_of, cell_sizes, pieces_of
 
 
 def place(
@@ -83,20 +83,16 @@ class Stock:
         self._by_free: list[list[int]] = [[] for _ in range(node_gpus + 1)]
         for rank, gpus in enumerate(self._free):
             self._by_free[len(gpus)].append(rank)
-        self._slack: IntArray = free_cells([len(gpus) for gpus in self._free], node_gpus)
+        self._cells = CellCount([len(gpus) for gpus in self._free], node_gpus)
 
     @property
     def slack_gpus(self) -> int:
         """Idle GPUs for which nobody was counted in."""
-        return int(self._slack[0])
+        return self._cells.left_gpus
 
     def admit(self, num_gpus: int) -> bool:
         """Count a gang in, if it can be placed beside all those counted in already."""
-        left = self._slack - cells_taken((num_gpus,), self.node_gpus)[:, 0]
-        if np.any(left < 0):
-            return False
-        self._slack = left
-        return True
+        return self._cells.admit(num_gpus)
 
     def take(self, num_gpus: int) -> tuple[Gpu, ...]:
         """Take GPUs of one node, as tightly as possible; empty if no node has so many."""
@@ -175,10 +171,22 @@ def may_use(asked: str | None, gpu_type: str) -> bool:
 
 
 def allowed(stocks: Sequence[Stock], ask: Ask) -> list[Stock]:
-    """Stocks that serve an ask: those of its type, on which it needs the fewest nodes."""
-    fit = [one for one in stocks if may_use(ask.gpu_type, one.gpu_type)]
-    fewest = min((-(-ask.num_gpus // one.node_gpus) for one in fit), default=0)
-    return [one for one in fit if -(-ask.num_gpus // one.node_gpus) == fewest]
+    """Stocks that serve an ask."""
+    types = types_for(ask.num_gpus, ask.gpu_type, {one.gpu_type: one.node_gpus for one in stocks})
+    return [one for one in stocks if one.gpu_type in types]
+
+
+def types_for(num_gpus: int, asked: str | None, node_gpus: Mapping[str, int]) -> list[str]:
+    """Types of GPU that a gang may get: those it asks for, on which it needs the fewest nodes; in order.
+
+    Args:
+        num_gpus: of the gang.
+        asked: type that it asks for, if it does.
+        node_gpus: GPUs of the largest node of each type.
+    """
+    fit = [one for one in sorted(node_gpus) if may_use(asked, one)]
+    fewest = min((-(-num_gpus // node_gpus[one]) for one in fit), default=0)
+    return [one for one in fit if -(-num_gpus // node_gpus[one]) == fewest]
 
 
 def _largest_first(admitted: Iterable[tuple[Ask, Stock]]) -> dict[str | tuple[int, int], tuple[Gpu, ...]]:

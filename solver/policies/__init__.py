@@ -1,6 +1,7 @@
 """One file per policy; this registry is the only list of them."""
 
 from solver.policies import (
+    ablated,
     anticipatory,
     backfill,
     fcfs,
@@ -29,4 +30,5 @@ POLICIES: dict[str, PolicySpec] = {
     "anticipatory-perfect": anticipatory.PERFECT_SPEC,
     "planned": planned.SPEC,
     "planned-perfect": planned_perfect.SPEC,
+    "ablated": ablated.SPEC,
 }

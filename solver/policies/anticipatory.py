@@ -10,6 +10,7 @@ from solver.explain.lending import LendingTerms, LendingView, explain_lending
 from solver.explain.words import Waiting
 from solver.lender import Lender, LenderSettings, Served
 from solver.lookahead import LookAhead
+from solver.placement.room import Cells, Gang
 from solver.policies.base import PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
 
@@ -28,11 +29,11 @@ class Anticipatory:
     for it and nothing is lent.
 
     Lending: jobs beyond their lanes, of all pools alike, shortest forecast median first, ties by
-    (submit, id); what does not fit is passed over. One that must run to its end starts if the jobs it is
-    expected to slow (`solver.lookahead`) are at most eps, what every job that is submitted grants, plus a
-    share of what is left of the budget (`solver.budget`), which it is charged with; once that is overdrawn,
-    a tenth of eps. One that can be sent back starts if it will probably be done before its GPUs are wanted.
-    After six refusals in a row a decision stops looking.
+    (submit, id); what does not fit, also by nodes where they are known, is passed over. One that must run
+    to its end starts if the jobs it is expected to slow (`solver.lookahead`) are at most eps, what every job
+    that is submitted grants, plus a share of what is left of the budget (`solver.budget`), which it is
+    charged with; once that is overdrawn, a tenth of eps. One that can be sent back starts if it will
+    probably be done before its GPUs are wanted. After six refusals in a row a decision stops looking.
     """
 
     def __init__(self, context: PolicyContext, settings: LenderSettings) -> None:
@@ -40,6 +41,8 @@ class Anticipatory:
         self._lender = Lender(context, settings)
         self._pending: PendingByWidth[tuple[float, float]] = PendingByWidth()
         self._proposed: dict[str, tuple[Job, float]] = {}
+        self._nodes = context.nodes
+        self._room: Cells | None = None
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job stands in its line, and its life is forecast."""
@@ -75,6 +78,9 @@ class Anticipatory:
             self._pending.discard(job.job_id)
         starts = list(served.starts)
         if not served.holds and served.idle_gpus and self._pending:
+            if self._nodes is not None:
+                room = self._nodes.room(_plan(served, starts), now_s)
+                self._room = Cells(room, self._kept(now_s))
             self._lend(served.idle_gpus, now_s)
             starts += [Start(job, True) for job, _ in self._proposed.values()]
         return _plan(served, starts)
@@ -119,19 +125,42 @@ class Anticipatory:
 
     def _lend_greedily(self, look: LookAhead, idle_gpus: int, allowed: float) -> None:
         refused: list[Job] = []
+        passed_over: list[Job] = []
+        without_place: set[int] = set()
         while idle_gpus and len(refused) < _REFUSALS:
-            job = self._pending.best(idle_gpus)
+            job = self._pending.best(idle_gpus, without_place)
             if job is None:
                 break
+            if not self._has_place(job, without_place):
+                self._pending.discard(job.job_id)
+                passed_over.append(job)
+                continue
             self._pending.discard(job.job_id)
             charge = self._accept(look, job, allowed)
             if charge is None:
                 refused.append(job)
             else:
-                self._proposed[job.job_id] = (job, charge)
+                self._propose(job, charge)
                 idle_gpus -= job.num_gpus
-        for job in refused:
+        for job in refused + passed_over:
             self._offer(job)
+
+    def _has_place(self, job: Job, without_place: set[int]) -> bool:
+        """Whether the nodes have room for a job; where one of any type has none, no other so wide has."""
+        if self._room is None or self._room.fits(Gang(job.num_gpus, job.gpu_type)):
+            return True
+        if job.gpu_type is None:
+            without_place.add(job.num_gpus)
+        return False
+
+    def _propose(self, job: Job, charge: float) -> None:
+        self._proposed[job.job_id] = (job, charge)
+        if self._room is not None:
+            self._room.admit(Gang(job.num_gpus, job.gpu_type))
+
+    def _kept(self, _now_s: float) -> list[Gang]:
+        """Gangs for which the nodes have to have room after the guests."""
+        return []
 
     def _allowed(self, left: float) -> float:
         """Jobs that one early start may slow, with so much left of the budget."""

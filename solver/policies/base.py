@@ -8,13 +8,14 @@ an instant are told. A policy sees `Job`, never `JobOutcome`; what it believes a
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Protocol, get_type_hints
+from typing import Any, Protocol, get_type_hints, runtime_checkable
 
 from domain.errors import SettingError
 from domain.forecasts import LifetimeForecaster
 from domain.jobs import Job
 from domain.plans import Plan
 from solver.demand import DemandForecaster, NoDemand
+from solver.placement.room import NodeKeeper
 
 
 class Lends(StrEnum):
@@ -49,6 +50,15 @@ class Policy(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsNotes(Protocol):
+    """A policy that writes down how its decisions came about."""
+
+    def notes(self) -> Mapping[str, Any]:
+        """For the report of a replay: nothing that differs when it is replayed again, so no seconds."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyContext:
     """What a policy is built from.
@@ -60,6 +70,10 @@ class PolicyContext:
         future: all jobs of the replay, by (submit, id); empty unless the policy is clairvoyant.
         running: jobs that run already when the policy begins, and whether as their pool's own. They are
             told as submitted and started before the first decision, like all others.
+        nodes: who says what room the nodes have; None where GPUs are only counted. A policy may ignore it:
+            what finds no place waits.
+        is_live: somebody waits for the decisions, so what a policy solves is held to wall-clock limits. In a
+            replay these are out of reach, and only limits decide that are the same everywhere.
     """
 
     quotas: Mapping[str, int]
@@ -67,6 +81,8 @@ class PolicyContext:
     demand: DemandForecaster = field(default_factory=NoDemand)
     future: tuple[Job, ...] = ()
     running: Mapping[str, bool] = field(default_factory=dict)
+    nodes: NodeKeeper | None = None
+    is_live: bool = False
 
     @property
     def own(self) -> frozenset[str]:

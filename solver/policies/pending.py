@@ -1,6 +1,7 @@
 """Pending jobs in an order, of which the first that is narrow enough is wanted."""
 
 import heapq
+from collections.abc import Collection
 from typing import Generic, TypeVar
 
 from domain.jobs import Job
@@ -40,12 +41,19 @@ class PendingByWidth(Generic[Key]):
         """Take a job out, if it is in."""
         self._keys.pop(job_id, None)
 
-    def best(self, max_gpus: int) -> Job | None:
-        """The job with the smallest key among those of at most `max_gpus` GPUs; it stays in."""
+    def best(self, max_gpus: int, without: Collection[int] = ()) -> Job | None:
+        """The job with the smallest key among those of at most `max_gpus` GPUs; it stays in.
+
+        Args:
+            max_gpus: the widest that is wanted.
+            without: widths that are not.
+        """
         found: tuple[Key, str, Job] | None = None
         for width in self._widths:
             if width > max_gpus:
                 break
+            if width in without:
+                continue
             top = self._top(self._heaps[width])
             if top is not None and (found is None or top < found):
                 found = top

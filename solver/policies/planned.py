@@ -1,24 +1,30 @@
 """Own lane, and a lending plan: which early starts together are worth most within the budget."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from domain.jobs import Job
 from solver.lender import LenderSettings
 from solver.lending.classes import Candidates, JobClasses, group
+from solver.lending.curves import MOST_BUDGETS
+from solver.lending.log import PlanLog
 from solver.lending.milp import HighsSolver
 from solver.lending.plan import plan_lending
-from solver.lending.problem import IntArray, LendingPlan, LendingProblem
+from solver.lending.problem import IntArray, LendingPlan, LendingProblem, Placeability, placeability
 from solver.lending.solve import Limits
 from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
-from solver.lookahead import LookAhead
+from solver.lookahead import Guests, LookAhead
+from solver.placement.room import Gang
 from solver.policies import anticipatory
 from solver.policies.anticipatory import Anticipatory
 from solver.policies.base import PolicyContext
 
 _LIMITS: Final = Limits(nodes=500, wall_s=2.0)
+_REPLAY_LIMITS: Final = replace(_LIMITS, wall_s=120.0)
+"""The same, but a replay on a busy machine is to be the same as on an idle one."""
 _PART_OF_BUDGET: Final = 0.1
 """Of what is left of the budget, the part one plan may use: there will be others."""
 _LEAST_CANDIDATES: Final = 2
@@ -31,10 +37,13 @@ class PlannedSettings(LenderSettings):
     Attributes:
         fairness: how pools are treated, see `solver.lending.value`: `none`, `lowest-use`, `maxmin`, `beta`.
         plan_s: a plan is made anew after so long; in between, what comes is answered greedily.
+        hold_s: where nodes are known, they keep room for the widest gang of each pool that the reference
+            starts within so long.
     """
 
     fairness: str = "lowest-use"
     plan_s: float = 300.0
+    hold_s: float = 900.0
 
     def __post_init__(self) -> None:
         super(PlannedSettings, self).__post_init__()
@@ -42,6 +51,8 @@ class PlannedSettings(LenderSettings):
             raise ValueError(f"fairness is {self.fairness!r}, must be one of {', '.join(FAIRNESS)}")
         if not self.plan_s >= 0.0:
             raise ValueError(f"plan_s is {self.plan_s}, must be at least 0")
+        if not self.hold_s >= 0.0:
+            raise ValueError(f"hold_s is {self.hold_s}, must be at least 0")
 
 
 class Planned(Anticipatory):
@@ -54,15 +65,22 @@ class Planned(Anticipatory):
     `anticipatory`. Of a class, the jobs of most value start, ties by (submit, id). The exact risk of the
     choice is computed guest by guest and has to fit. In between, events are answered greedily from the same
     budget.
+
+    Where nodes are known, the program has rows that say which gangs can be placed at once beside what is
+    kept for the next ones in line, so a plan that is carried out as a whole leaves nobody without nodes.
     """
 
     def __init__(self, context: PolicyContext, settings: PlannedSettings) -> None:
         super().__init__(context, settings)
         self._fairness = FAIRNESS[settings.fairness]
         self._plan_s = settings.plan_s
+        self._hold_s = settings.hold_s
         self._quota = np.array(list(context.quotas.values()), dtype=float)
-        self._solver = HighsSolver(_LIMITS, is_isolated=False)
+        is_live = context.is_live
+        self._solver = HighsSolver(_LIMITS if is_live else _REPLAY_LIMITS, is_isolated=is_live)
+        self._log = PlanLog()
         self._jobs: dict[str, Job] = {}
+        self._kinds: dict[str | None, int] = {}
         self._planned_s = -np.inf
         self.last_plan: LendingPlan | None = None
 
@@ -70,6 +88,7 @@ class Planned(Anticipatory):
         """A job stands in its line, and its life is forecast."""
         super().submitted(job, now_s)
         self._jobs[job.job_id] = job
+        self._kinds.setdefault(job.gpu_type, len(self._kinds))
 
     def started(self, job: Job, now_s: float) -> None:
         """A job runs, as own or as guest."""
@@ -109,14 +128,29 @@ class Planned(Anticipatory):
         plan = plan_lending(
             problem,
             self._solver,
-            lambda counts: self._exact_risk(classes, counts, look.copy()),
+            lambda counts: self._exact_risk(classes, counts, look),
             classes.members,
         )
         self.last_plan = plan
+        self._log.add(plan)
         for job_id in plan.job_ids:
             job = self._jobs[job_id]
-            self._pending.discard(job_id)
-            self._proposed[job_id] = (job, self._charge(look, job))
+            # rows are exact for GPUs of one type only
+            if self._room is None or self._room.fits(_gang(job)):
+                self._pending.discard(job_id)
+                self._propose(job, self._charge(look, job))
+
+    def notes(self) -> Mapping[str, Any]:
+        """What became of the plans."""
+        return {"plans": self._log.as_report()}
+
+    def _kept(self, now_s: float) -> list[Gang]:
+        """Of each pool the widest gang about to start in its lane; single GPUs are only counted."""
+        widest: dict[str, Job] = {}
+        for job in self._lender.next_in_lanes(now_s, self._hold_s):
+            if job.num_gpus > (widest[job.pool].num_gpus if job.pool in widest else 1):
+                widest[job.pool] = job
+        return [_gang(job) for job in widest.values()]
 
     def _candidates(self, jobs: list[Job], look: LookAhead, now_s: float) -> Candidates:
         lender = self._lender
@@ -137,6 +171,7 @@ class Planned(Anticipatory):
             value=value / max(float(value.mean()), 1e-12),
             alive_gpus=width[:, None] * fresh * look.net_of_backlog()[pool],
             is_requeueable=is_requeueable,
+            kind=None if self._room is None else np.array([self._kinds[job.gpu_type] for job in jobs]),
         )
 
     def _problem(self, classes: JobClasses, look: LookAhead, idle_gpus: int, left: float) -> LendingProblem:
@@ -153,7 +188,7 @@ class Planned(Anticipatory):
         budget = 0.0 if self._settings.eps == 0.0 else max(_PART_OF_BUDGET * left, allowed)
         return classes.problem(
             idle_gpus=idle_gpus,
-            risk=look.risk_lines(idle_gpus),
+            risk=look.risk_lines(idle_gpus, MOST_BUDGETS * budget),
             budget_jobs=budget,
             factor=terms.factor,
             price=1.0 / allowed if allowed > 0.0 else 0.0,
@@ -161,15 +196,33 @@ class Planned(Anticipatory):
             send_back=look.send_back_lines(idle_gpus) if classes.is_requeueable.any() else None,
             send_back_price=1.0 / self._settings.finish if self._settings.finish > 0.0 else 1e6,
             utility=terms.utility,
+            placeability=self._placeability(classes),
         )
 
+    def _placeability(self, classes: JobClasses) -> Placeability | None:
+        if self._room is None:
+            return None
+        types = list(self._kinds)
+        gangs = zip(classes.width_gpus.tolist(), classes.kind.tolist(), strict=True)
+        return placeability(self._room.rows([Gang(width, types[kind]) for width, kind in gangs]))
+
     def _exact_risk(self, classes: JobClasses, counts: IntArray, look: LookAhead) -> float:
-        chosen = (
-            job_id
+        chosen = [
+            self._jobs[job_id]
             for ids, count in zip(classes.members, counts.tolist(), strict=True)
             for job_id in ids[:count]
+        ]
+        lender = self._lender
+        lent = [job for job in chosen if not lender.may_send_back(job)]
+        if not lent:
+            return 0.0
+        guests = Guests(
+            pool=np.array([lender.rank[job.pool] for job in lent]),
+            width=np.array([job.num_gpus for job in lent]),
+            fresh=np.stack([lender.fresh[job.job_id] for job in lent]),
+            cohort=np.array([lender.cohort_of(job) for job in lent]),
         )
-        return sum(self._charge(look, self._jobs[job_id]) for job_id in chosen)
+        return look.charge_of(guests)
 
     def _charge(self, look: LookAhead, job: Job) -> float:
         """Let a job start in the look ahead; the jobs it is expected to slow."""
@@ -180,6 +233,10 @@ class Planned(Anticipatory):
         trial = look.try_guest(self._lender.rank[job.pool], job.num_gpus, fresh, self._lender.cohort_of(job))
         look.add(trial)
         return trial.charge
+
+
+def _gang(job: Job) -> Gang:
+    return Gang(job.num_gpus, job.gpu_type)
 
 
 SPEC = replace(anticipatory.SPEC, build=Planned, settings=PlannedSettings)

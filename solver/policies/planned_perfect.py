@@ -22,14 +22,18 @@ class PlannedPerfectSettings:
     Attributes:
         moves: tried to improve the plan, for each job that would wait (`solver.oracle.search`).
         seed: of the moves.
+        heat: of the moves; above 0 they may also make jobs wait longer for a while.
     """
 
     moves: int = 10
     seed: int = 0
+    heat: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.moves <= 10_000:
             raise ValueError(f"moves is {self.moves}, must lie in [0, 10000]")
+        if not 0.0 <= self.heat <= 10.0:
+            raise ValueError(f"heat is {self.heat}, must lie in [0, 10]")
 
 
 class PlannedPerfect:
@@ -55,7 +59,7 @@ class PlannedPerfect:
             job.job_id: max(context.lives.quantile_s(job, _ANY_LEVEL), _SHORTEST_S) for job in context.future
         }
         instance = Instance.of(context.future, self._length_s, quotas)
-        planned_s = search(instance, moves=settings.moves, seed=settings.seed)
+        planned_s = search(instance, moves=settings.moves, seed=settings.seed, heat=settings.heat)
         if planned_s is None:
             raise RuntimeError("the reference itself does not fit the cluster")
         self._reference_s = instance.latest_s

@@ -14,8 +14,8 @@ from app.services.planning import publish
 from app.store import plans
 from app.store.engine import reading
 from domain.cluster import Gpu
-from domain.plans import Hold, Placement, Plan, Start
-from solver import placement
+from domain.plans import Hold, Plan, Start
+from solver.placement import decision
 
 Kind = type[Executed] | type[Scheduled]
 Made = Callable[..., Any]
@@ -219,10 +219,10 @@ def test_a_place_that_breaks_a_rule_is_not_given(made: Made, monkeypatch: Any):
     world = made(Executed, "fcfs")
     first, second = submit(world, "a", "b")
 
-    def all_on_one(jobs: Any, *_rest: Any) -> tuple[Placement, ...]:
-        return tuple(Placement(job.job_id, (Gpu("n1", 0),)) for job in jobs)
+    def all_on_one(starts: decision.Starts, *_rest: Any) -> decision.Dealt:
+        return decision.Dealt({job.job_id: (Gpu("n1", 0),) for job in starts.own}, {})
 
-    monkeypatch.setattr(placement, "place", all_on_one)
+    monkeypatch.setattr(decision, "place_starts", all_on_one)
     world.plan()
     assert [job.job_id for job in world.jobs("running")] == [first]
     with reading(world.engine) as session:

@@ -3,16 +3,22 @@
 import itertools
 import math
 from dataclasses import replace
+from unittest import mock
 
-from hypothesis import given, settings
+import numpy as np
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support import instances
 
-from solver.oracle.instance import Instance
+from solver.oracle import periods
+from solver.oracle.cuts import cuts
+from solver.oracle.instance import Grid, Instance
 from solver.oracle.intervals import solve_intervals
+from solver.oracle.periods import solve_by_periods
+from solver.oracle.question import prepare
 from solver.oracle.result import EndedBy, Limits, Status, checked
 from solver.oracle.search import search
-from solver.oracle.time_indexed import solve_time_indexed
+from solver.oracle.time_indexed import by_starts, solve_time_indexed
 
 LIMITS = Limits(work=5.0, wall_s=60.0, moves=5)
 
@@ -59,6 +65,37 @@ def test_both_find_the_least_waiting(instance, tolerance_s):
         assert result.waiting_s == result.bound_s == least
 
 
+@settings(max_examples=40, deadline=None)
+@given(instances(max_jobs=12))
+def test_period_by_period_is_as_good_as_the_whole(instance):
+    """From a schedule that is as bad as they come, and without joining small periods first."""
+    asked = Instance.of(*instance)
+    assume(asked.jobs)
+    question = prepare(asked, 1.0, LIMITS)
+    bad = search(asked, moves=0)
+    question = replace(question, grid=Grid.of(asked, 1.0), first=question.grid.steps(asked, bad))
+    whole = by_starts(question, LIMITS)
+    with mock.patch.object(periods, "_SMALL_JOBS", 0):
+        found = solve_by_periods(question, LIMITS, by_starts)
+    assert whole.ended_by is found.ended_by is EndedBy.PROOF
+    assert whole.bound == found.bound == question.cost(found.starts)
+    assert question.fits(found.starts)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_cuts_hold_for_all_jobs_that_fit_together(data):
+    width = np.array(data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=8)))
+    shares = data.draw(st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]), min_size=width.size, max_size=8))
+    capacity = data.draw(st.integers(1, 16))
+    running = np.resize(np.array(shares), width.size)
+    for cut in cuts(running[:, None], width, capacity):
+        assert cut.weights @ running > cut.limit
+        for chosen in itertools.product([0, 1], repeat=width.size):
+            if width @ np.array(chosen) <= capacity:
+                assert cut.weights @ np.array(chosen) <= cut.limit + 1e-9
+
+
 @settings(max_examples=25, deadline=None)
 @given(small(), st.data())
 def test_more_gpus_never_make_anybody_wait_longer(instance, data):
@@ -89,6 +126,7 @@ def test_search_and_its_moves_only_shorten_the_waiting(instance):
     forward_s, improved_s = (asked.waiting_s(search(asked, moves=moves)) for moves in (0, 30))
     assert improved_s <= reference_s
     assert forward_s <= reference_s
+    assert asked.waiting_s(search(asked, moves=30, heat=0.5)) <= forward_s
     assert improved_s <= forward_s
 
 

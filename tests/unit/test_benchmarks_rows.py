@@ -11,6 +11,9 @@ from app.pictures import FrontierSeries, draw_frontier
 from benchmarks import ablation, code_version, frontier, planner_table, runs
 from benchmarks.runs import COLUMNS, Protocol, Row
 from data.synthetic import philly_like, write_csv
+from simulator.forecasting import choose, split_settings
+from solver.policies import POLICIES
+from solver.policies.base import parse_settings
 
 DAY_S = 86_400.0
 
@@ -149,10 +152,17 @@ def test_docstrings_and_comments_do_not_count():
 def test_the_frontier_has_all_points_and_its_picture(folder, protocol, tmp_path):
     pools = [folder / "pools_load130.csv"]
     rows = frontier.points(pools, "anticipatory:kinship=0.5", (0.001, 0.01), (0.0, 0.3))
-    assert len(rows) == 4 + 7 + 1
+    assert len(rows) == 4
     assert rows[2].asked == "anticipatory:eps=0.001:kinship=0.5:requeueable=0.3"
     assert rows[2].series == "anticipatory:kinship=0.5 R=0.3"
-    assert rows[4].settings == {"lives": "hazard", "confidence": "0.5"}
+    beside = frontier.points_beside(pools, ["maxmin", "sia"], (0.5, 0.99))
+    assert [row.asked for row in beside] == [
+        "sia:arrivals=corrected:confidence=0.5:lives=hazard",
+        "sia:arrivals=corrected:confidence=0.99:lives=hazard",
+        "maxmin",
+    ]
+    assert [row.policy for row in frontier.points_beside(pools, ["maxmin"], (0.5,))] == ["maxmin"]
+    rows += beside
     done = [figures(row, protocol, slowed_pct="0.05", ratio=str(k), geo="2") for k, row in enumerate(rows)]
     said = frontier.promise_table(done)
     assert [line.split(" | ")[1:4] for line in said.splitlines()[2:]] == [
@@ -161,21 +171,72 @@ def test_the_frontier_has_all_points_and_its_picture(folder, protocol, tmp_path)
     ]
     series = frontier.series_of(done, "load130")
     assert [one.label for one in series][-2:] == ["sia", "maxmin"]
-    assert len(series[2].points) == 7
+    assert len(series[2].points) == 2
     draw_frontier([*series, FrontierSeries("_$x", ((0.0, 1.0, 1.0),))], tmp_path / "f.svg", "a $ title")
     assert (tmp_path / "f.svg").read_text().lstrip().startswith("<?xml")
+    drawn = []
+    for name in ("one", "two"):
+        frontier.draw(done, "planned", tmp_path / name)
+        drawn.append((tmp_path / name / "frontier_load130.svg").read_bytes())
+    assert drawn[0] == drawn[1], "the same rows, the same bytes"
+
+
+def test_sia_is_given_the_forecasts_of_the_planner():
+    planned = POLICIES["planned"]
+    assert {"lives": planned.lives, "arrivals": planned.arrivals} == frontier.SAME_FORECASTS
 
 
 def test_variants_are_run_at_every_load_and_share(folder):
     pools = [folder / "pools_load130.csv"]
     also = ablation.parse_variant("true lives*=sia:lives=true")
     assert (also.policy, also.settings, also.may_see_truth) == ("sia", {"lives": "true"}, True)
-    rows = ablation.rows_of(pools, "anticipatory:eps=0.01", (0.0, 1.0), [*ablation.VARIANTS, also])
-    assert len(rows) == 2 * (len(ablation.VARIANTS) + 1)
-    assert rows[0].asked == "anticipatory:eps=0.01:requeueable=0"
-    assert rows[-1].asked == "sia:lives=true"
+    rows = ablation.rows_of(pools, "planned:eps=0.01:plan_s=60", (0.0, 1.0), [*ablation.VARIANTS, also])
+    sends_back = [one for one in ablation.VARIANTS if one.policy != "ablated"]
+    assert len(rows) == len(ablation.VARIANTS) + 1 + len(sends_back)
+    assert rows[0].asked == "planned:eps=0.01:plan_s=60:requeueable=0"
+    by_label = {row.label: row for row in rows if row.series.endswith("R=0")}
+    assert by_label["no lane"].asked == "ablated:eps=0.01:plan_s=60:without=lane"
+    assert by_label["greedy instead of plans"].asked == "anticipatory:eps=0.01:requeueable=0"
+    assert by_label["true lives*"].asked == "sia:lives=true"
     labels = [variant.label for variant in ablation.VARIANTS]
     assert len(set(labels)) == len(labels)
+
+
+def test_every_variant_can_be_run_and_is_a_rule_of_its_own(folder):
+    rows = ablation.rows_of([folder / "pools_load130.csv"], "planned", (0.0,), ablation.VARIANTS)
+    known = set()
+    for row in rows:
+        common, own = split_settings(row.settings)
+        spec = POLICIES[row.policy]
+        choice = choose(row.policy, spec, common, may_see_truth=row.may_see_truth)
+        known.add((row.policy, choice, parse_settings(row.policy, spec.settings, own)))
+    assert len(known) == len(ablation.VARIANTS)
+
+
+def test_a_variant_is_compared_with_the_planner_as_built(folder, protocol):
+    rows = ablation.rows_of([folder / "pools_load130.csv"], "planned", (0.0, 1.0), ablation.VARIANTS[:2])
+    numbers = [("10", "8", "0.1"), ("5", "10", "0.35"), ("20", "9", "0")]
+    done = [
+        figures(row, protocol, ratio=ratio, geo=geo, slowed_pct=slowed)
+        for row, (ratio, geo, slowed) in zip(rows, numbers, strict=True)
+    ]
+    said = ablation.columns_of(done)["against as built"]
+    assert [said(row) for row in done] == ["", "-50.0 % / +25.0 % / +0.250", ""]
+    assert ablation.columns_of(done[1:])["against as built"](done[1]) == ""
+
+
+def test_without_running_only_rows_that_still_hold_are_shown(folder, protocol, tmp_path, capsys):
+    pools = folder / "pools_load130.csv"
+    rows = [Row(pools, "fcfs", "", "fcfs"), Row(pools, "maxmin", "", "maxmin")]
+    path = tmp_path / "rows.csv"
+    runs.complete(rows[:1], protocol, path, 1, lambda *_: [(rows[0], figures(rows[0], protocol))])
+    parser = argparse.ArgumentParser()
+    runs.add_options(parser)
+    asked = ["--jobs", str(protocol.jobs), "--pools", str(pools), "--csv", str(path), "--no-run"]
+    asked += ["--train-until", str(protocol.train_until_s), "--eval-from", str(protocol.eval_from_s)]
+    done = runs.figures_of_rows(rows, parser.parse_args(asked))
+    assert [one["series"] for one in done] == ["fcfs"]
+    assert "1 of 2 rows are in" in capsys.readouterr().err
 
 
 def test_the_planners_table_names_the_aims_that_are_missed(folder, protocol):

@@ -47,6 +47,23 @@ def test_why_says_who_waits_and_what_would_change_it(inputs):
     assert "if it could be sent back" in result.output
 
 
+def test_why_with_nodes_says_that_idle_gpus_lie_apart(inputs, tmp_path):
+    """Own jobs of 2 run on both nodes of 3, so that no node holds the other 2 of pool a."""
+    (tmp_path / "jobs.csv").write_text(
+        "job_id,pool,submit_s,num_gpus,duration_s,requeue_u\n"
+        "j1,b,0,2,100,\nj2,b,0,2,100,\nj3,a,10,2,50,\nj4,a,10,2,5,0.1\n"
+    )
+    (tmp_path / "nodes.csv").write_text("node,num_gpus\nn1,3\nn2,3\n")
+    asks = ["why", *inputs, "--policy", "fcfs", "--at", 20]
+    assert "0 jobs wait" not in asked(*asks).output
+    result = asked(*asks, "--nodes", tmp_path / "nodes.csv", "--job", "j3")
+    assert result.exit_code == 0, result.output
+    assert "no-node-fits" in result.output
+    assert "does not fit any node although 2 GPUs are idle" in result.output
+    assert "by_type: any: 2 idle, widest gang 1" in result.output
+    assert "starts at once if 1 more GPUs of node n1 were idle (j1 there)" in result.output
+
+
 def test_why_tells_one_job_in_full(inputs):
     result = asked("why", *inputs, "--policy", "fcfs", "--at", 30, "--job", "j3", "--clairvoyant")
     assert "job j3 of pool a (2 GPUs) has waited for 10 s: waits-in-own-lane" in result.output

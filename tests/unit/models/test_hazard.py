@@ -12,8 +12,10 @@ from domain.jobs import Job
 from models.lifetime.features import PLAIN, FeatureHistory, JobFeatures
 from models.lifetime.hazard import LEAST_ENDED, HazardLifetimes, quantile_of
 from models.lifetime.lives import expand, sweep
+from models.lifetime.recalibration import Recalibration
 from models.lifetime.sampling import Life, LifeSample
 from models.lifetime.tables import MIDDLE, NUM_BINS, DecayingTables
+from models.lifetime.uncorrected import UncorrectedLifetimes
 
 DAY_S = 86_400.0
 MEANS_S = {"short": 600.0, "long": 36_000.0}
@@ -447,6 +449,32 @@ def test_lives_beyond_their_forecasts_teach_the_correction():
     assert model._recalibration.weight == 0.0, "no forecast was made with it yet"
     assert not model._raw
     assert not model._judged
+
+
+def test_uncorrected_lives_follow_what_ends_and_learn_no_correction():
+    models = HazardLifetimes(), UncorrectedLifetimes()
+    jobs = [new_job("long", 10.0 * k, f"new{k}") for k in range(300)]
+    for model in models:
+        for job in jobs:
+            model.submitted(job, job.submit_s)
+            model.started(job, job.submit_s)
+            model.survival(job)
+        for k, job in enumerate(jobs):
+            model.ended(job, 1e6 + k, 9e5)
+    corrected, uncorrected = models
+    assert corrected._recalibration.since_refresh + len(corrected._recalibration.ended) > 300
+    assert not uncorrected._recalibration.ended
+    np.testing.assert_array_equal(uncorrected._recalibration.alive, Recalibration().alive)
+    assert not uncorrected._raw
+    assert not uncorrected._judged
+    later = new_job("long", 1.1e6)
+    for model in models:
+        model.submitted(later, later.submit_s)
+    assert uncorrected.survival(later) == uncorrected.table_survival(later)
+    assert uncorrected.survival(later) == pytest.approx(corrected.survival(later)), "it has not helped yet"
+    corrected._recalibration.balance = 40.0
+    corrected._forecasts.clear()
+    assert uncorrected.survival(later) != pytest.approx(corrected.survival(later))
 
 
 def test_a_sample_of_lives_depends_on_ids_alone():

@@ -43,6 +43,27 @@ def test_more_points_bring_them_closer():
     assert errors[-1] < 0.02 * errors[0]
 
 
+def test_where_little_is_accepted_they_are_close_there_and_above_everywhere():
+    """Far up each GPU slows 0.6 jobs in the first cell; a hundredth of a job is accepted."""
+    far, near = (
+        risk_lines(NEED - 60.0, HIT, np.array([4.0, 2.0]), 100.0, 500.0, points=6, most_jobs=most)
+        for most in (np.inf, 0.01)
+    )
+    ends = []
+    for cell, sd in enumerate((4.0, 2.0)):
+        truth = [slowed(x, NEED[:, cell] - 60.0, HIT[:, cell], sd, 100.0) for x in range(500)]
+        over = np.array([near.at(np.full(2, float(x)))[cell] for x in range(500)]) - truth
+        ends.append(float(np.searchsorted(truth, 0.01)) - 1.0)
+        assert over.min() >= -1e-9
+        assert over[: int(ends[-1]) + 1].max() <= 0.003
+    assert (far.at(np.array(ends)) > 0.1).all(), "spread over the whole reach they see many times as much"
+
+
+def test_nothing_is_accepted_where_the_budget_is_used_up():
+    lines = risk_lines(NEED, HIT, np.array([4.0, 2.0]), 100.0, 50.0, most_jobs=0.0)
+    assert (lines.at(np.full(2, 3.0)) > 0.0).all()
+
+
 def test_nothing_lent_slows_nobody():
     lines = risk_lines(NEED, HIT, np.array([4.0, 2.0]), 100.0, 50.0)
     assert lines.at(np.zeros(2)) == pytest.approx([0.0, 0.0], abs=1e-12)

@@ -1,15 +1,20 @@
 """The solvers against each other, and how they are stopped."""
 
+import ctypes
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from lending_cases import problem, random_problem
+from ortools.math_opt.python import mathopt
 
+from solver.lending import child as child_module
 from solver.lending.child import ChildProcess, Request, run_request
 from solver.lending.cpsat import CpSatSolver
 from solver.lending.curves import RiskLines, no_risk
 from solver.lending.decomposed import DecomposedSolver, pool_groups
+from solver.lending.greedy import greedy_counts
 from solver.lending.milp import HighsSolver, model_proto
 from solver.lending.plan import plan_lending
 from solver.lending.problem import Fallback, LendingProblem, Placeability, PlanStatus, Utility
@@ -101,6 +106,33 @@ def test_a_solver_that_does_not_stop_is_ended_and_the_next_question_is_answered(
     assert reply.values == (3.0,)
 
 
+@pytest.fixture
+def endless(monkeypatch):
+    """In place of the solver, a process that says it is ready and then does nothing but go on."""
+    loop = "import sys; sys.stdout.buffer.write(bytes([5] + 7 * [0]) + b'ready'); sys.stdout.flush()"
+    monkeypatch.setattr(child_module, "_COMMAND", (sys.executable, "-Sc", f"{loop}\nwhile True: pass"))
+
+
+@pytest.mark.usefixtures("endless")
+@pytest.mark.parametrize("classes", [2, 1500])
+def test_of_a_solver_that_never_answers_the_greedy_plan_is_left(classes):
+    """It reads nothing either, so a model that is more than a pipe holds must not wait for it."""
+    asked = random_problem(4, classes=classes)
+    solver = HighsSolver(Limits(wall_s=0.01))
+    try:
+        plan = plan_lending(asked, solver)
+        by_groups = plan_lending(asked, DecomposedSolver(solver, classes_per_group=1, whole_up_to=1))
+    finally:
+        solver.close()
+    assert plan.counts.tolist() == greedy_counts(asked).tolist()
+    assert not asked.violations(plan.counts)
+    assert (plan.fallback, plan.is_cut) == (Fallback.KILLED, True)
+    assert "was ended" in plan.reason
+    assert by_groups.counts.tolist() == plan.counts.tolist()
+    assert by_groups.is_cut
+    assert by_groups.fallback is Fallback.KILLED
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_groups_of_pools_lose_little_and_keep_to_every_row(highs, seed):
     units = np.random.default_rng(seed).integers(0, 3, size=(2, 40)).astype(float)
@@ -144,6 +176,22 @@ def test_a_solver_that_breaks_is_no_answer_and_says_why(highs):
     assert "HighsStatus" in reply.failure
     plan = plan_lending(problem(), highs)
     assert plan.counts.tolist() == [3]
+
+
+def test_what_the_solver_prints_stays_off_standard_output(highs, monkeypatch, capfd):
+    c_library = ctypes.CDLL(None)
+    solve = mathopt.solve
+
+    def chatty(*asked, **how):
+        c_library.puts(b"HiGHS was here")
+        return solve(*asked, **how)
+
+    monkeypatch.setattr(mathopt, "solve", chatty)
+    assert plan_lending(problem(), highs).counts.tolist() == [3]
+    c_library.fflush(None)
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "HiGHS was here" in said.err
 
 
 def test_risks_as_small_as_the_tail_of_a_normal_are_none(highs):

@@ -1,21 +1,29 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from support import job
 
 from data.history import from_frame, to_jobs
 from data.synthetic import sia_workload
+from solver.oracle import relaxation
+from solver.oracle.cuts import cuts
 from solver.oracle.instance import Grid, Instance, rounded_up
-from solver.oracle.intervals import solve_intervals
+from solver.oracle.intervals import by_intervals, solve_intervals
+from solver.oracle.periods import periods_of, solve_by_periods
+from solver.oracle.pulses import pulses
+from solver.oracle.question import prepare
+from solver.oracle.relaxation import relax
 from solver.oracle.result import EndedBy, Limits, Status, checked
 from solver.oracle.search import search
-from solver.oracle.time_indexed import solve_time_indexed
+from solver.oracle.time_indexed import by_starts, solve_time_indexed
 
 both = pytest.mark.parametrize("solve", [solve_intervals, solve_time_indexed])
 
 JOBS = [job("a1", 0, 2), job("a2", 0, 2), job("b1", 1, 1, pool="b")]
 LENGTHS_S = {"a1": 4.0, "a2": 3.0, "b1": 2.0}
 QUOTAS = {"a": 2, "b": 1}
+FEW_MOVES = Limits(moves=20)
 
 
 def crowded(seed: int, count: int) -> Instance:
@@ -38,17 +46,54 @@ def test_least_waiting_by_hand(solve, tolerance_s, waiting_s):
     assert result.starts_s["b1"] == 1.0
 
 
-@pytest.mark.parametrize(("seed", "count", "waiting_min"), [(0, 30, 39), (3, 60, 42)])
+@pytest.mark.parametrize(
+    ("seed", "count", "waiting_min"), [(0, 30, 39), (3, 60, 42), (4, 60, 2), (5, 60, 158)]
+)
 def test_both_prove_the_same_least_waiting(seed, count, waiting_min):
     asked = crowded(seed, count)
     for solve in (solve_intervals, solve_time_indexed):
-        result = solve(asked, 60.0)
+        result = solve(asked, 60.0, FEW_MOVES)
         assert result.status is Status.OPTIMAL
         assert result.waiting_s == waiting_min * 60
 
 
-def test_stopped_by_its_limit_the_best_so_far_is_returned_with_a_bound():
-    asked = crowded(0, 60)
+@pytest.mark.parametrize("core", [by_intervals, by_starts])
+def test_period_by_period_is_as_good_as_the_whole(core):
+    """Two periods with jobs that run from one into the other; small ones are not joined at first."""
+    question = prepare(crowded(1, 60), 60.0, FEW_MOVES)
+    assert len(periods_of(question.grid, question.first)) > 1
+    asked = []
+
+    def counted(part, limits):
+        asked.append(part.grid.submit.size)
+        return core(part, limits)
+
+    found = solve_by_periods(question, Limits(), counted)
+    assert (question.cost(found.starts), found.bound, found.ended_by) == (171, 171, EndedBy.PROOF)
+    assert question.fits(found.starts)
+    assert min(asked) < 60
+
+
+def test_the_relaxation_with_its_cuts_is_far_stronger_than_without():
+    question = prepare(crowded(5, 60), 60.0, FEW_MOVES)
+    relaxed = relax(question, Limits())
+    assert relaxed.question.first_cost == 158
+    assert relaxed.bound >= 150  # 116 without cuts
+    assert relaxed.model.job.size < pulses(question).job.size / 20
+
+
+def test_a_cut_by_hand():
+    """Two wide jobs and a narrow one on 4 GPUs: where the narrow one runs only one wide one fits."""
+    running = np.array([[1.0], [0.5], [1.0]])
+    (cut,) = cuts(running, np.array([2, 2, 1]), 4)
+    assert (cut.at, cut.weights.tolist(), cut.limit) == (0, [1.0, 1.0, 1.0], 2.0)
+    assert cut.violation == 0.5
+    assert cuts(np.array([[1.0], [1.0], [0.0]]), np.array([2, 2, 1]), 4) == []
+
+
+def test_stopped_by_its_limit_the_best_so_far_is_returned_with_a_bound(monkeypatch):
+    monkeypatch.setattr(relaxation, "_ROUNDS", 1)  # by itself the relaxation proves too much
+    asked = crowded(5, 60)
     for solve in (solve_intervals, solve_time_indexed):
         result = solve(asked, 60.0, Limits(work=0.05, nodes=0, moves=0))
         assert result.status is Status.FEASIBLE
@@ -61,7 +106,7 @@ def test_stopped_by_its_limit_the_best_so_far_is_returned_with_a_bound():
 
 @both
 def test_a_result_cut_by_the_wall_clock_says_so(solve):
-    result = solve(crowded(0, 60), 60.0, Limits(wall_s=1e-3, moves=0))
+    result = solve(crowded(5, 60), 60.0, Limits(wall_s=1e-3, moves=0))
     assert result.ended_by is EndedBy.WALL_LIMIT
     assert result.starts_s
 
@@ -93,7 +138,7 @@ def test_no_schedule_within_the_limit_is_not_the_same_as_none():
     """Latest starts that leave nothing to begin with, and no time to look."""
     asked = crowded(0, 60)
     tight = {one.job_id: min(asked.latest_s[one.job_id], one.submit_s + 60.0 * 200) for one in asked.jobs}
-    result = solve_time_indexed(replace(asked, latest_s=tight), 60.0, Limits(nodes=0, wall_s=1e-3))
+    result = solve_time_indexed(replace(asked, latest_s=tight), 60.0, Limits(nodes=0, wall_s=0.0))
     assert result.status is Status.UNKNOWN
     assert result.starts_s == {}
 
