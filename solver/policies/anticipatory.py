@@ -16,8 +16,8 @@ from solver.policies.pending import PendingByWidth
 
 _REFUSALS: Final = 6
 """Candidates refused in a row before a decision stops looking: the next ones live longer still."""
-_OVERDRAWN: Final = 0.1
-"""Part of the usual charge that is allowed once the budget is overdrawn: it has to recover."""
+_OVERDRAWN: Final = 0.5
+"""Part of what a job grants that a start may use once the budget is overdrawn: the other half pays back."""
 
 
 class Anticipatory:
@@ -32,7 +32,7 @@ class Anticipatory:
     (submit, id); what does not fit, also by nodes where they are known, is passed over. One that must run
     to its end starts if the jobs it is expected to slow (`solver.lookahead`) are at most eps, what every job
     that is submitted grants, plus a share of what is left of the budget (`solver.budget`), which it is
-    charged with; once that is overdrawn, a tenth of eps. One that can be sent back starts if it will
+    charged with; once that is overdrawn, half of eps. One that can be sent back starts if it will
     probably be done before its GPUs are wanted. After six refusals in a row a decision stops looking.
     """
 
