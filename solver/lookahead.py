@@ -172,7 +172,8 @@ class LookAhead:
         self._need = np.zeros((ahead.peaks.shape[0], ahead.own.shape[1]))
         for pool in range(self._quota.size):
             self._need += self._pool_need(pool, self._guest[pool], self._backlog[pool])
-        self._need = np.maximum(self._need, ahead.floor + np.sum(self._guest, axis=0))
+        floored = np.maximum(self._need, ahead.floor + np.sum(self._guest, axis=0))
+        self._lift, self._need = floored - self._need, floored
         self._missing = self._shortfall(self._need, self._variance)
         self._hit = self._hits()
         self._more, self._rare_hit, self._all_missing = self._burst_hits()
@@ -240,9 +241,10 @@ class LookAhead:
         num, rare = self._num_scenarios, self._more.shape[0]
         most = np.maximum(np.maximum(self._more, self._all_missing), 1.0)
         chord = self._rare_hit * self._all_missing / most
-        need = np.vstack([self._need, self._need.mean(axis=0) + self._more])
+        usual = self._need - self._lift
+        need = np.vstack([self._need, usual.mean(axis=0) + self._more])
         hit = np.vstack([self._hit / num, chord]) * (num + rare)
-        variance = np.repeat([self._variance, self._variance + self._need.var(axis=0)], [num, rare], axis=0)
+        variance = np.repeat([self._variance, self._variance + usual.var(axis=0)], [num, rare], axis=0)
         spread = np.sqrt(variance + _ROUNDING_SD_GPUS**2)
         return risk_lines(need, hit, spread, self._capacity_gpus, reach_gpus, most_jobs=most_jobs)
 
@@ -331,9 +333,11 @@ class LookAhead:
     def _missing_in_bursts(self, need: FloatArray, variance: FloatArray) -> FloatArray:
         """(bursts, cells) GPUs expected to be missing when a burst comes on top of what is usual.
 
-        Those that slow somebody: once all of the burst is slowed, more of them do no more harm.
+        Those that slow somebody: once all of the burst is slowed, more of them do no more harm. The level
+        that is usual holds bursts already, so they do not come on top of it but of what is forecast.
         """
-        short, spread = need.mean(axis=0) + self._more, variance + need.var(axis=0)
+        usual = need - self._lift
+        short, spread = usual.mean(axis=0) + self._more, variance + usual.var(axis=0)
         return self._shortfall(short, spread) - self._shortfall(short - self._all_missing, spread)
 
     def _pool_need(self, pool: int, guest: FloatArray, backlog: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ each marginal at the rank that one stretch had there (Schaake shuffle: Clark et 
 own state, and what has peaked together still peaks together.
 """
 
+import bisect
 import math
 from collections.abc import Mapping
 from typing import ClassVar, Final, NamedTuple
@@ -42,6 +43,7 @@ _KERNELS: Final = (_SOON, _LATER)
 _PRECISIONS: Final = np.array([kernel.precisions for kernel in _KERNELS]).T
 _FARTHEST: Final = 50.0  # exp(-50): a stretch far from all that is known still weighs something
 _YOUNG_S: Final = DAY_S
+_STANDS_S: Final = 300.0
 _LARGEST_COUNT: Final = 2.0**24
 _TIES: Final = 0.999  # of a GPU: ties are broken, the order of whole GPUs is kept
 
@@ -84,7 +86,8 @@ class NearestStretches(PastStretches):
     """Scenarios from the past stretches whose pools were in the state they are in now.
 
     A pool whose first job came less than a day ago wants its whole quota; one without any wants nothing.
-    The ranks stand for an hour, so that consecutive draws differ by what has happened and not by chance.
+    The ranks stand for an hour, so that consecutive draws differ by what has happened and not by chance. What
+    has happened are arrivals, so a draw stands until there are any, at most five minutes.
 
     Args:
         quotas: GPUs of each pool.
@@ -103,6 +106,16 @@ class NearestStretches(PastStretches):
         self._states = np.empty((0, len(quotas), len(FEATURES)))
         self._cells: list[_Cell] = []
         self._ranked: tuple[tuple[int, float], Ints] | None = None
+
+    def _slot_begin_s(self, now_s: float) -> float:
+        """The slot after the last one in which a job arrived, or that of the last five minutes."""
+        here_s = super()._slot_begin_s(now_s)
+        begin_s = math.floor(here_s / _STANDS_S) * _STANDS_S
+        for log in self._logs.values():
+            before = bisect.bisect_left(log.submit_s, here_s)
+            if before and log.submit_s[before - 1] >= begin_s:
+                begin_s = super()._slot_begin_s(log.submit_s[before - 1]) + self.slot_s
+        return begin_s
 
     def _refresh(self, as_of_s: float) -> None:
         super()._refresh(as_of_s)

@@ -223,7 +223,7 @@ class PastStretches:
         self._known = np.empty(0, dtype=np.int64)
         self._tables = np.zeros((2, 0, len(quotas), len(self._edges) - 1))
         self._first = math.ceil(since_s / RASTER_S)
-        self._drawn: tuple[int, Floats, Floats] | None = None
+        self._drawn: tuple[float, Floats, Floats] | None = None
         self._bursts: tuple[int, tuple[Burst, ...]] | None = None
         self._unknown = np.array(list(quotas.values()), dtype=np.float64)
 
@@ -253,14 +253,18 @@ class PastStretches:
         one that is over in none, as the last that is (its arrivals in proportion to the length). The whole
         quota, and as many jobs, before the library holds anything.
         """
-        slot = math.floor(now_s / self.slot_s)
-        if self._drawn is None or self._drawn[0] != slot:
-            at_s = max(slot * self.slot_s, self._begin_s)
+        slot_s = self._slot_begin_s(now_s)
+        if self._drawn is None or self._drawn[0] != slot_s:
+            at_s = max(slot_s, self._begin_s)
             self._refresh_until(at_s)
             drawn = self._draw(at_s) if self._known.any() else self._whole_quota()
             drawn.flags.writeable = False
-            self._drawn = (slot, drawn[0], drawn[1])
+            self._drawn = (slot_s, drawn[0], drawn[1])
         return self._drawn[1:]
+
+    def _slot_begin_s(self, now_s: float) -> float:
+        """Where the slot of `now_s` begins."""
+        return math.floor(now_s / self.slot_s) * self.slot_s
 
     def bursts(self, now_s: float) -> tuple[Burst, ...]:
         """Bursts of the pools and their rates, looked up anew every half hour of the clock."""

@@ -312,3 +312,16 @@ def test_what_was_forecast_is_compared_with_what_came_cell_by_cell():
     assert hours == list(range(12, 48))  # from the first intake that knew something, to now
     assert [one.settled for one in stretches._open][:1] == [int(stretches._known[24])]
     assert stretches._open[-1].settled == 6  # its cells up to 32 min are over, an hour later
+
+
+def test_a_draw_stands_until_somebody_has_arrived_or_for_five_minutes():
+    """Arrivals at 1,000 s and 1,030 s: seen in the slot that begins at 1,020 s or 1,080 s; then at 1,200 s."""
+    generator = NearestStretches({"a": 8}, 1, 4, since_s=0.0, begin_s=0.0)
+    for k in range(200):
+        generator.arrived(job(f"early{k}"), 4.0 * k)
+    generator.arrived(job("one"), 1000.0)
+    generator.arrived(job("two"), 1030.0)
+    asked = (900.0, 1019.0, 1020.0, 1079.0, 1080.0, 1199.0, 1200.0, 1499.0, 1500.0)
+    begins = [generator._slot_begin_s(now_s) for now_s in asked]
+    assert begins == [900.0, 900.0, 1020.0, 1020.0, 1080.0, 1080.0, 1200.0, 1200.0, 1500.0]
+    assert generator.draw(1081.0)[0] is generator.draw(1199.0)[0]
