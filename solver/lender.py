@@ -49,8 +49,8 @@ class LenderSettings:
         kinship: correlation of the lives of jobs that are submitted in one burst.
         patience_s: how long lane starts are taken to wait where GPUs are missing, in the mean: the urgency
             of a start falls by e with each such time by which its pool is ahead of the reference.
-        burst_weight: what the charge for bursts counts. It is an upper bound by far: it takes each pool to
-            have the room that it has now, and nobody to do anything about GPUs missing for a whole cell.
+        burst_weight: what the charge for bursts counts. It is an upper bound by far: it takes all of a burst
+            to be slowed wherever a GPU is missing, and each pool to have the room that it has now.
     """
 
     eps: float = 0.001

@@ -176,7 +176,7 @@ class LookAhead:
         self._lift, self._need = floored - self._need, floored
         self._missing = self._shortfall(self._need, self._variance)
         self._hit = self._hits()
-        self._more, self._rare_hit, self._all_missing = self._burst_hits()
+        self._more, self._rare_hit = self._burst_hits()
         self._rare_missing = self._missing_in_bursts(self._need, self._variance)
         self._held: FloatArray | None = None
 
@@ -235,15 +235,12 @@ class LookAhead:
 
         They are finest where a cell's risk is at most `most_jobs`.
 
-        Bursts are rows of their own beside the scenarios, weighted by their chance. What they slow is not
-        convex, so their rows are chords, from none missing to all they ask for: below what is charged.
+        Bursts are rows of their own beside the scenarios, weighted by their chance.
         """
         num, rare = self._num_scenarios, self._more.shape[0]
-        most = np.maximum(np.maximum(self._more, self._all_missing), 1.0)
-        chord = self._rare_hit * self._all_missing / most
         usual = self._need - self._lift
         need = np.vstack([self._need, usual.mean(axis=0) + self._more])
-        hit = np.vstack([self._hit / num, chord]) * (num + rare)
+        hit = np.vstack([self._hit / num, self._rare_hit]) * (num + rare)
         variance = np.repeat([self._variance, self._variance + usual.var(axis=0)], [num, rare], axis=0)
         spread = np.sqrt(variance + _ROUNDING_SD_GPUS**2)
         return risk_lines(need, hit, spread, self._capacity_gpus, reach_gpus, most_jobs=most_jobs)
@@ -308,11 +305,10 @@ class LookAhead:
         self._due_gpus = due_gpus
         return np.asarray(jobs / due_gpus)
 
-    def _burst_hits(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What each burst asks for urgently, its jobs slowed per missing GPU, and missing GPUs that slow all.
+    def _burst_hits(self) -> tuple[FloatArray, FloatArray]:
+        """GPUs that a burst asks for urgently, and its chance times the jobs slowed by each missing one.
 
-        All (bursts, cells). A burst wider than its lane stands in line behind whoever is held up, so the
-        share slowed grows the faster with the GPUs missing; but no more than all of it can be slowed.
+        Both (bursts, cells).
         """
         stakes, bursts = self._ahead.stakes, self._ahead.bursts
         left = np.stack(
@@ -327,18 +323,17 @@ class LookAhead:
         # without room in its lane a burst waits for its own pool's jobs, not for guests
         reached = stakes.weight[bursts.pool] * bursts.num_jobs
         jobs = reached[:, None] * urgency * np.minimum(1.0, asked)
-        all_missing = (self._due_gpus.mean(axis=0) + urgency * asked) / queue
-        return urgency * asked, bursts.chance * jobs / all_missing, all_missing
+        due = self._due_gpus.mean(axis=0) + urgency * asked
+        return urgency * asked, bursts.chance * jobs * queue / due
 
     def _missing_in_bursts(self, need: FloatArray, variance: FloatArray) -> FloatArray:
         """(bursts, cells) GPUs expected to be missing when a burst comes on top of what is usual.
 
-        Those that slow somebody: once all of the burst is slowed, more of them do no more harm. The level
-        that is usual holds bursts already, so they do not come on top of it but of what is forecast.
+        The level that is usual holds bursts already: they come on top of what is forecast, not of that.
         """
         usual = need - self._lift
         short, spread = usual.mean(axis=0) + self._more, variance + usual.var(axis=0)
-        return self._shortfall(short, spread) - self._shortfall(short - self._all_missing, spread)
+        return self._shortfall(short, spread)
 
     def _pool_need(self, pool: int, guest: FloatArray, backlog: FloatArray) -> FloatArray:
         """(scenarios, cells) what cannot wait without slowing anybody."""
