@@ -315,7 +315,7 @@ def test_what_was_forecast_is_compared_with_what_came_cell_by_cell():
 
 
 def test_a_draw_stands_until_somebody_has_arrived_or_for_five_minutes():
-    """Arrivals at 1,000 s and 1,030 s: seen in the slot that begins at 1,020 s or 1,080 s; then at 1,200 s."""
+    """Arrivals at 1,000 s and 1,030 s: seen in the slots that begin at 1,020 s and 1,080 s; then 1,200 s."""
     generator = NearestStretches({"a": 8}, 1, 4, since_s=0.0, begin_s=0.0)
     for k in range(200):
         generator.arrived(job(f"early{k}"), 4.0 * k)
