@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from solver.placement.board import Board, Tenant
 from solver.placement.cells import IntArray, cells_taken
 from solver.placement.greedy import Ask, place_asks, stocks_of
 from solver.placement.room import FreeNodes, Gang, GuestRoom
+from solver.placement.settle import Settled, settle
 
 _END_LEVEL: Final = 0.9
 """Level of a forecast life by which a gang is expected to have ended."""
@@ -52,22 +53,6 @@ class PlaceRule:
 
 
 DEFAULT_RULE: Final = PlaceRule()
-
-
-class _Settled(NamedTuple):
-    """The own part of a plan, carried out.
-
-    Attributes:
-        send_backs: guests that were sent back.
-        placed: GPUs of the own jobs that started, by job id.
-        blocked: own jobs that found no place.
-        barred: nodes kept for these.
-    """
-
-    send_backs: list[Job]
-    placed: dict[str, tuple[Gpu, ...]]
-    blocked: list[Job]
-    barred: set[str]
 
 
 class PlacedPlans:
@@ -163,22 +148,20 @@ class PlacedPlans:
             nodes = tuple(FreeNodes(one.gpu_type, one.node_gpus, ()) for one in nodes)
         return GuestRoom(nodes, tuple(Gang(width) for width in self._kept_widths()))
 
-    def _settle(self, plan: Plan, now_s: float) -> _Settled:
+    def _settle(self, plan: Plan, now_s: float) -> Settled:
         """Conversions, own starts, and who is sent back for them."""
         for job in plan.conversions:
             self._board.convert(job.job_id)
             self._own_gpus[job.pool] += job.num_gpus
-        due = sorted((s for s in plan.starts if not s.is_guest), key=lambda start: -start.job.num_gpus)
-        done = _Settled([] if due else list(plan.send_backs), {}, [], set())
-        for job in done.send_backs:
-            self._leave(job)
-        for start in due:
-            gpus = self._place_due(start, now_s, done.send_backs, done.barred)
-            if gpus is None:
-                done.blocked.append(start.job)
-                done.barred.update(self._draining(start.job, now_s, done.barred))
-            else:
-                done.placed[start.job.job_id] = gpus
+        due = [start.job for start in plan.starts if not start.is_guest]
+        if not due:
+            for job in plan.send_backs:
+                self._leave(job)
+            return Settled(list(plan.send_backs))
+        done = settle(self._board, due, now_s, lambda job: self._until_s(job, now_s), self._rule.drains)
+        for job in due:
+            if job.job_id in done.placed:
+                self._own_gpus[job.pool] += job.num_gpus
         return done
 
     def _note(self, starts: Sequence[Start], placed: Mapping[str, object], blocked: Sequence[Job]) -> None:
@@ -188,24 +171,6 @@ class PlacedPlans:
         self._waiting |= {start.job.job_id for start in left}
         widths = [start.job.num_gpus for start in left if start.is_guest]
         self.ask_again_gpus = min(widths) - 1 if widths and min(widths) > 1 and not blocked else None
-
-    def _place_due(
-        self, start: Start, now_s: float, send_backs: list[Job], barred: set[str]
-    ) -> tuple[Gpu, ...] | None:
-        """GPUs of an own job, on nodes that are kept for others only if there are no others."""
-        until_s = self._until_s(start.job, now_s)
-        gpus = self._board.find(start.job, until_s, barred) or self._board.find(start.job, until_s)
-        if gpus is None:
-            victims = self._board.vacate(start.job)
-            if victims is None:
-                return None
-            for victim in victims:
-                self._leave(victim)
-            send_backs += victims
-            gpus = self._board.find(start.job, until_s)
-        if gpus is not None:
-            self._enter(start, gpus, until_s)
-        return gpus
 
     def _lend(self, guests: Sequence[Start], barred: set[str], now_s: float) -> dict[str, tuple[Gpu, ...]]:
         found = self._lend_in_turn(guests, barred, now_s)
@@ -243,13 +208,6 @@ class PlacedPlans:
         if any(ask.name not in found for ask in asks):
             return None
         return {start.job.job_id: found[start.job.job_id] for start in guests}
-
-    def _draining(self, job: Job, now_s: float, barred: set[str]) -> set[str]:
-        """Nodes kept for an own job that found no place."""
-        kept: set[str] = set()
-        for _ in range(self._rule.drains):
-            kept |= set(self._board.drain(job, now_s, barred | kept))
-        return kept
 
     def _kept_widths(self) -> list[int]:
         """Widths of the gangs for which guests leave cells free."""

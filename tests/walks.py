@@ -15,6 +15,7 @@ from nodes import CAPABILITIES, ORIGIN, StandingClock, devices
 from sqlmodel import select
 
 from app.children.decide import Room
+from app.children.state import LiveDesk
 from app.services import applying, clusters, decide, executor_events, executors, observe, planning, report
 from app.services.executor_events import Event
 from app.services.executors import Executor, Opening
@@ -33,6 +34,7 @@ from app.store.tables import (
     PlacementRow,
     PoolRow,
 )
+from domain.plans import Plan
 from solver.policies import POLICIES
 
 CLUSTER = "c"
@@ -464,11 +466,23 @@ def check_report(world: LiveCluster, jobs: Mapping[str, JobRow]) -> None:
 
 
 def check_decisions(world: LiveCluster) -> None:
-    """A desk that knows nothing but the log says what the warm one said."""
+    """A desk that knows nothing but the log says what the warm one said, and knows which GPUs are idle."""
+    if isinstance(world, Executed):
+        _check_idle(world)
     fresh = Room(world.engine)
     for (epoch, seq), said in sorted(world.answers.items()):
         answer = fresh.answer({"cluster": CLUSTER, "epoch": epoch, "decided_seq": seq})
         assert {name: answer[name] for name in said} == said
+
+
+def _check_idle(world: Executed) -> None:
+    desk = LiveDesk(world.engine, CLUSTER, world.row().epoch)
+    desk.catch_up(10**9)
+    taken = {(str(node), int(index)) for job in world.jobs("running") for node, index in job.gpus}
+    there = {node: num_gpus for node, num_gpus in NODES.items() if not world.is_lost(node)}
+    idle = [sum((node, k) not in taken for k in range(there[node])) for node in there]
+    found = [] if desk._nodes is None else desk._nodes.room(Plan(), 0.0).nodes
+    assert idle == [free for one in found for free in one.free_gpus]
 
 
 def copy(database: Path, folder: Path, number: int) -> Path:

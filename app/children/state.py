@@ -21,6 +21,7 @@ from app.store import history, live
 from app.store.engine import reading
 from app.store.tables import EpochRow, JobRow, LiveState
 from data.schema import COLUMNS
+from domain.cluster import Node
 from domain.jobs import Job
 from domain.plans import Plan, Start
 from models import Training
@@ -29,8 +30,10 @@ from simulator.forecasting import ForecastChoice, Forecasters, build, choose, sp
 from simulator.workload import before, starts_before
 from solver.check_plan import check_plan, lawful_part
 from solver.desk import Desk
+from solver.placement.keeper import Keeper
+from solver.placement.room import NodeKeeper
 from solver.plan_books import PlanBooks
-from solver.plan_rules import PlanOptions
+from solver.plan_rules import PlanOptions, Standing
 from solver.policies import POLICIES
 from solver.policies.base import Policy, PolicyContext, PolicySpec, parse_settings
 
@@ -86,12 +89,14 @@ class LiveDesk:
         self.seq = row.from_seq
         self.quotas = {str(pool): int(quota) for pool, quota in row.quotas}
         self.now_s = row.at_s
-        self.trained = _train(row, self.quotas, frame, ended)
+        nodes = [Node(str(name), int(num_gpus), str(gpu_type)) for name, num_gpus, gpu_type in row.nodes]
+        self._nodes = Keeper(nodes, self._may_go) if nodes else None
+        self.trained = _train(row, self.quotas, frame, ended, self._nodes)
         self._desk = Desk(self.trained.policy, self.trained.forecasters.observers)
         own = [job_id for job_id, is_own in self.trained.running.items() if is_own]
         self._books = PlanBooks(self.quotas, converts=self.trained.owes.converts, own=own)
         self._jobs: dict[str, Job] = {}
-        self._without_promise: set[str] = set()
+        self._without_promise: dict[str, Job] = {}
         self._waiting: set[str] = set()
         self._converted: dict[str, None] = {}
         self._answers: dict[int, dict[str, Any]] = {}
@@ -127,7 +132,8 @@ class LiveDesk:
         """
         now_s = self.now_s = max(self.now_s, now_s)
         planned = self._desk.decide(now_s, idle_gpus)
-        fitted = fitting(planned, idle_gpus, is_lending=is_lending)
+        arranged = planned if self._nodes is None else self._nodes.by_node(planned)
+        fitted = fitting(arranged, idle_gpus, is_lending=is_lending)
         plan, refused = self._checked(fitted, now_s, idle_gpus)
         self._books.decided(planned)
         self._converted.update((job.job_id, None) for job in plan.conversions)
@@ -163,8 +169,25 @@ class LiveDesk:
         job_id = str(entry.job_id)
         if entry.kind == FactKind.SUBMITTED:
             self._submit(self._job({**entry.data, "job_id": job_id}), now_s)
-        elif job_id in self._jobs:
+            return
+        if self._nodes is not None:
+            self._tell_nodes(self._nodes, job_id, entry)
+        if job_id in self._jobs:
             self._tell_of(self._jobs[job_id], entry, now_s)
+
+    def _tell_nodes(self, nodes: Keeper, job_id: str, entry: Row[Any]) -> None:
+        """A job has taken GPUs, or left those that it had."""
+        job = self._jobs.get(job_id) or self._without_promise.get(job_id)
+        if entry.kind == FactKind.STARTED and job is not None:
+            nodes.started(job, entry.data["gpus"])
+        elif entry.kind != FactKind.CONVERTED:
+            nodes.left(job_id)
+
+    def _may_go(self, job: Job) -> bool:
+        """Whether a running job is a guest that may be sent back."""
+        known, owes = self._books.state(self.now_s, 0).known.get(job.job_id), self.trained.owes
+        is_guest = known is not None and known.standing is Standing.GUEST
+        return is_guest and owes.may_send_back and job.is_requeueable(owes.requeueable_share)
 
     def _job(self, values: Mapping[str, Any]) -> Job:
         """A job as the policy sees it: whoever consented to share is never sent back."""
@@ -175,7 +198,7 @@ class LiveDesk:
 
     def _submit(self, job: Job, now_s: float) -> None:
         if job.num_gpus > self.quotas.get(job.pool, 0):
-            self._without_promise.add(job.job_id)
+            self._without_promise[job.job_id] = job
             return
         self._jobs[job.job_id] = job
         self._waiting.add(job.job_id)
@@ -204,7 +227,7 @@ class LiveDesk:
     def _send_back(self, job: Job, now_s: float) -> None:
         """A job waits again, at its place; one that no longer fits its quota leaves its line."""
         if job.num_gpus > self.quotas[job.pool]:
-            self._without_promise.add(job.job_id)
+            self._without_promise[job.job_id] = job
             self._forget(job)
             self._desk.cancelled(job, now_s)
         else:
@@ -225,7 +248,7 @@ class LiveDesk:
             job = self._job(row)
             drains = job.pool in self.quotas and self.trained.running.get(job.job_id, False)
             if job.num_gpus > self.quotas.get(job.pool, 0) and not drains:
-                self._without_promise.add(job.job_id)
+                self._without_promise[job.job_id] = job
                 continue
             self._jobs[job.job_id] = job
             submitted_s = until[job.pool] = min(job.submit_s, at_s, until.get(job.pool, math.inf))
@@ -235,6 +258,7 @@ class LiveDesk:
                 facts.append((started_s, len(snapshot) + place, FactKind.STARTED, job))
             else:
                 self._waiting.add(job.job_id)
+        self._adopt_places(snapshot)
         policy, observers = self.trained.policy, self.trained.forecasters.observers
         for instant_s, _, kind, job in sorted(facts, key=lambda fact: fact[:2]):
             if kind == FactKind.SUBMITTED:
@@ -247,6 +271,14 @@ class LiveDesk:
                     observer.started(job, at_s)
                 self._books.started(job)
                 policy.started(job, instant_s)
+
+    def _adopt_places(self, snapshot: Iterable[Mapping[str, Any]]) -> None:
+        """Tell where jobs run, riders after the others."""
+        if self._nodes is None:
+            return
+        running = (row for row in snapshot if row["state"] == LiveState.RUNNING)
+        for row in sorted(running, key=lambda row: row["host_job_id"] is not None):
+            self._nodes.started(self._job(row), row["gpus"])
 
 
 def fitting(plan: Plan, idle_gpus: int, *, is_lending: bool) -> Plan:
@@ -282,7 +314,11 @@ def as_answer(plan: Plan) -> dict[str, Any]:
 
 
 def _train(
-    row: EpochRow, quotas: dict[str, int], frame: pd.DataFrame, ended: list[tuple[float, Job, float]]
+    row: EpochRow,
+    quotas: dict[str, int],
+    frame: pd.DataFrame,
+    ended: list[tuple[float, Job, float]],
+    nodes: NodeKeeper | None,
 ) -> Trained:
     spec = POLICIES[row.policy]
     common, own = split_settings(row.settings)
@@ -315,7 +351,9 @@ def _train(
         for job in row.snapshot
         if job["state"] == LiveState.RUNNING
     }
-    context = PolicyContext(quotas, forecasters.lives, forecasters.demand, running=running, is_live=True)
+    context = PolicyContext(
+        quotas, forecasters.lives, forecasters.demand, running=running, nodes=nodes, is_live=True
+    )
     in_force = parse_settings(row.policy, spec.settings, own)
     policy, owes = spec.build(context, in_force), options_of(spec, in_force)
     return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes)

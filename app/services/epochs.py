@@ -9,6 +9,7 @@ stricter.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from sqlmodel import Session
 
@@ -43,7 +44,8 @@ def begin(
     pools = clusters.pools(session, cluster.name)
     if not pools:
         return None
-    quotas, capacity = _quotas_left(cluster, pools, clusters.nodes(session, cluster.name))
+    nodes = clusters.nodes(session, cluster.name)
+    quotas, capacity = _quotas_left(cluster, pools, nodes)
     last_s = live.last_at_s(session, cluster)
     now_s = to_s(cluster, clock.now())
     if at_s is not None and not (-math.inf if last_s is None else last_s) <= at_s <= now_s:
@@ -63,6 +65,7 @@ def begin(
         settings=dict(cluster.settings),
         seed=cluster.seed,
         snapshot=live.rows_as_dicts(live.unfinished(session, cluster.name)),
+        nodes=_known_nodes(cluster, nodes),
         created_at=clock.now(),
     )
     session.add(row)
@@ -72,6 +75,13 @@ def begin(
 def is_there(cluster: ClusterRow, node: NodeRow) -> bool:
     """Whether a node's GPUs can be used: it is not lost and, where executors enforce, has reported them."""
     return not node.is_lost and (cluster.enforced_by == EnforcedBy.SCHEDULER or bool(node.gpu_uuids))
+
+
+def _known_nodes(cluster: ClusterRow, nodes: Sequence[NodeRow]) -> list[list[Any]]:
+    """Nodes for which it is known who runs where: name, GPUs and type."""
+    if cluster.enforced_by != EnforcedBy.EXECUTORS:
+        return []
+    return [[node.name, node.num_gpus, node.gpu_type] for node in nodes if is_there(cluster, node)]
 
 
 def _quotas_left(

@@ -114,7 +114,9 @@ class EpochRow(SQLModel, table=True):
     """From where on a policy's state is told from the log.
 
     A policy is built anew where what it stands on changes: quotas, nodes, policy, settings, or the history
-    it learns from. `snapshot` holds the unfinished jobs of that moment in the order of their lines.
+    it learns from. `snapshot` holds the unfinished jobs of that moment in the order of their lines. `nodes`
+    are those that are there, as name, GPUs and type, where executors enforce and so it is known who runs
+    where; else there are none.
     """
 
     __tablename__ = "epochs"
@@ -130,6 +132,7 @@ class EpochRow(SQLModel, table=True):
     settings: Json = _json()
     seed: int = 0
     snapshot: list[Json] = Field(sa_column=Column(JsonColumn, nullable=False))
+    nodes: list[list[Any]] = Field(default_factory=list, sa_column=Column(JsonColumn, nullable=False))
     created_at: datetime = _instant()
 
 

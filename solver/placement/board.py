@@ -103,6 +103,15 @@ class Board:
         """GPUs of the largest node."""
         return max(self._largest.values())
 
+    def are_free(self, gpus: Iterable[Gpu]) -> bool:
+        """Whether nobody has any of some GPUs."""
+        return all(gpu.node in self._hosts and gpu.index in self._hosts[gpu.node].free for gpu in gpus)
+
+    def let_go(self, job_ids: Iterable[str]) -> None:
+        """These gangs are guests that may be sent back."""
+        for job_id in job_ids:
+            self.tenants[job_id] = self.tenants[job_id]._replace(may_go=True, is_own=False)
+
     def put(self, tenant: Tenant) -> None:
         """A gang runs from now on.
 
