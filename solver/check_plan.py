@@ -45,11 +45,13 @@ def check_plan(state: PlanState, plan: Plan, options: PlanOptions = STRICT) -> t
 def lawful_part(state: PlanState, plan: Plan, options: PlanOptions = STRICT) -> Plan:
     """The largest part of a plan, taken in its order, that lends nothing and breaks no rule.
 
-    Conversions first, then guests sent back, then own starts with their placements: each stays if the part
-    with it is without fault. What is left out is not lost: whoever planned it is asked again.
+    Who may be passed over first, then conversions, guests sent back, and own starts with their placements: each
+    stays if the part with it is without fault. What is left out is not lost: whoever planned it is asked again.
     """
     part = NOTHING
     places = {placement.job_id: placement for placement in plan.placements}
+    for job in plan.late:
+        part = _if_lawful(state, part, replace(part, late=(*part.late, job)), options)
     for job in plan.conversions:
         part = _if_lawful(state, part, replace(part, conversions=(*part.conversions, job)), options)
     for job in plan.send_backs:

@@ -332,6 +332,25 @@ def test_of_a_plan_without_a_lawful_part_nothing_is_left():
     assert lawful_part(USUAL, Plan(send_backs=(OWN,), holds=(Hold("a", 9),)), SENDS_BACK) == NOTHING
 
 
+WIDE, NEXT = job("wide", 0.0, 3, "a"), job("next", 500.0, 1, "a")
+
+
+def test_who_is_passed_over_must_be_due_and_may_be_late_already():
+    """Two GPUs for a due job of three and one of one: the narrow one may go first only if the wide is late."""
+    wants = state_of(600.0, 2, QUOTAS, (Known(WIDE), Known(NEXT)), ())
+    assert rules(wants, starts(NEXT)) != []
+    assert rules(wants, starts(NEXT, late=(WIDE,))) == []
+    assert rules(wants, starts(NEXT, late=(WIDE, BEYOND))) == [PlanRule.PASSED_OVER_BUT_NOT_LATE]
+    soon = state_of(50.0, 2, QUOTAS, (Known(WIDE),), ())
+    assert rules(soon, Plan(late=(WIDE,))) == [PlanRule.PASSED_OVER_BUT_NOT_LATE], "50 s are no delay"
+
+
+def test_what_is_left_passes_over_who_is_late():
+    wants = state_of(600.0, 2, QUOTAS, (Known(WIDE), Known(NEXT)), ())
+    faulty = starts(NEXT, OTHER, late=(WIDE, BEYOND))
+    assert lawful_part(wants, faulty, SENDS_BACK) == starts(NEXT, late=(WIDE,))
+
+
 def test_a_fault_says_who_and_what():
     (fault,) = check_plan(state(Known(DUE), idle=0), starts(DUE))
     assert (fault.job_id, fault.pool) == ("due", "a")
