@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
 from app.store.engine import make_engine, upgrade
 
@@ -28,6 +29,7 @@ class Database:
 
     url: str
     _made: list[Engine] = field(default_factory=list)
+    _connected: list[Any] = field(default_factory=list)
 
     @cached_property
     def engine(self) -> Engine:
@@ -40,12 +42,17 @@ class Database:
 
     def another_engine(self) -> Engine:
         """One more, as another process would have it."""
-        self._made.append(make_engine(self.url))
-        return self._made[-1]
+        engine = make_engine(self.url)
+        self._made.append(engine)
+        if not self.is_sqlite:
+            event.listen(engine, "connect", lambda connection, _record: self._connected.append(connection))
+        return engine
 
     def dispose(self) -> None:
         for engine in self._made:
             engine.dispose()
+        for connection in self._connected:
+            connection.close()  # one that a thread gives back only now goes to a pool that is gone
 
 
 @dataclass(frozen=True)

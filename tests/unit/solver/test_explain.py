@@ -211,7 +211,7 @@ def test_too_likely_to_be_sent_back():
 
 
 def test_the_budget_is_spent(monkeypatch):
-    world = refused((0.9, 600.0, 20 * HOUR_S), Demand(4.0, from_cell=7), width=1, eps="0.9")
+    world = refused((0.9, 600.0, 20 * HOUR_S), Demand(4.0, from_cell=7), width=1, eps="0.6")
     monkeypatch.setattr(world.policy._lender.budget, "left", lambda _now_s: -0.25)
     assert world.decide() == ["own-a"]
     one = world.explain()["extra"]
