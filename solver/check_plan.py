@@ -45,8 +45,9 @@ def check_plan(state: PlanState, plan: Plan, options: PlanOptions = STRICT) -> t
 def lawful_part(state: PlanState, plan: Plan, options: PlanOptions = STRICT) -> Plan:
     """The largest part of a plan, taken in its order, that lends nothing and breaks no rule.
 
-    Who may be passed over first, then conversions, guests sent back, and own starts with their placements: each
-    stays if the part with it is without fault. What is left out is not lost: whoever planned it is asked again.
+    Who may be passed over first, then conversions, guests sent back, and own starts with their placements:
+    each stays if the part with it is without fault. What is left out is not lost: whoever planned it is
+    asked again.
     """
     part = NOTHING
     places = {placement.job_id: placement for placement in plan.placements}

@@ -336,7 +336,7 @@ WIDE, NEXT = job("wide", 0.0, 3, "a"), job("next", 500.0, 1, "a")
 
 
 def test_who_is_passed_over_must_be_due_and_may_be_late_already():
-    """Two GPUs for a due job of three and one of one: the narrow one may go first only if the wide is late."""
+    """Two GPUs, due are jobs of three and of one: the narrow one may go first only if the wide is late."""
     wants = state_of(600.0, 2, QUOTAS, (Known(WIDE), Known(NEXT)), ())
     assert rules(wants, starts(NEXT)) != []
     assert rules(wants, starts(NEXT, late=(WIDE,))) == []
