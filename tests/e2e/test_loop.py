@@ -222,6 +222,7 @@ def test_gpus_held_for_an_owner_are_planned_anew_when_their_node_is_lost(
     """A job that nobody makes room for has GPUs kept for it; with the node goes the hold, and comes back."""
     origin = datetime.now(UTC)
     env = {"ANTECAST_CLOCK_SPEED": "10", "ANTECAST_CLOCK_ORIGIN": origin.isoformat()}
+    env["ANTECAST_LEASE_S"] = "10"  # training takes the processor: the node that stays must not seem lost
     cluster = {"policy": "anticipatory", "settings": {"lives": "learned", "eps": "0.01"}}
     pools = [{"name": "vision", "quota_gpus": 2}, {"name": "speech", "quota_gpus": 2}]
     with looping(database, tmp_path / "stage", cluster, pools, **env) as loop:
