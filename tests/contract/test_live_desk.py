@@ -1,11 +1,12 @@
 """What a desk makes of a log: epochs, decisions in flight, answers nobody heard, schedulers with a will."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from walks import CLUSTER, QUOTAS, Executed, LiveCluster, Scheduled, check_decisions, check_tables
+from walks import CLUSTER, QUOTAS, Executed, LiveCluster, Scheduled
+from worlds import checked_worlds
 
 from app.children.state import LiveDesk
 from app.services import clusters
@@ -23,21 +24,10 @@ ALL = {"requeueable": "1"}
 
 
 @pytest.fixture
-def made(sqlite_template: Path, tmp_path: Path) -> Any:
+def made(sqlite_template: Path, tmp_path: Path) -> Iterator[Made]:
     """Makes clusters; SQLite only, for nothing here is the database's business."""
-    path = tmp_path / "antecast.db"
-    path.write_bytes(sqlite_template.read_bytes())
-    worlds: list[LiveCluster] = []
-
-    def make(kind: Kind, policy: str, settings: dict[str, str] | None = None) -> Any:
-        worlds.append(kind(path, policy, settings or {}))
-        return worlds[-1]
-
-    yield make
-    for world in worlds:
-        check_tables(world)
-        check_decisions(world)
-        world.close()
+    with checked_worlds(sqlite_template, tmp_path) as make:
+        yield make
 
 
 def submit(world: LiveCluster, *pools: str, num_gpus: int = 1, shares: bool = False) -> list[str]:

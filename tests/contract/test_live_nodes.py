@@ -1,10 +1,12 @@
 """A live policy knows nodes: it lends what has a place, and the guests go whose nodes an own gang needs."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from walks import CLUSTER, NODES, Executed, LiveCluster, Scheduled, check_decisions, check_tables
+from walks import CLUSTER, NODES, Executed, LiveCluster, Scheduled
+from worlds import checked_worlds
 
 from app.children.state import LiveDesk
 from app.services.facts import Fact, FactKind
@@ -20,19 +22,8 @@ Made = Callable[..., Executed]
 @pytest.fixture
 def made(sqlite_template: Path, tmp_path: Path) -> Iterator[Made]:
     """Makes clusters of three nodes of two GPUs; a desk that knows only the log has to decide the same."""
-    path = tmp_path / "antecast.db"
-    path.write_bytes(sqlite_template.read_bytes())
-    worlds: list[Executed] = []
-
-    def make(policy: str, settings: dict[str, str]) -> Executed:
-        worlds.append(Executed(path, policy, settings))
-        return worlds[-1]
-
-    yield make
-    for world in worlds:
-        check_tables(world)
-        check_decisions(world)
-        world.close()
+    with checked_worlds(sqlite_template, tmp_path) as make:
+        yield partial(make, Executed)
 
 
 def submit(world: LiveCluster, *pools: str, num_gpus: int = 1) -> list[str]:

@@ -221,6 +221,12 @@ def test_the_budget_is_spent(monkeypatch):
     assert world.decide() == ["extra"]
 
 
+def test_a_spent_budget_still_lends_what_costs_half_of_what_a_job_grants(monkeypatch):
+    world = refused((0.9, 600.0, 20 * HOUR_S), Demand(4.0, from_cell=7), width=1, eps="0.9")
+    monkeypatch.setattr(world.policy._lender.budget, "left", lambda _now_s: -0.25)
+    assert world.decide() == ["own-a", "extra"]
+
+
 def test_without_a_budget_nothing_is_lent_for_good():
     world = refused((1.0, 600.0, 600.0), Demand(), eps="0")
     assert world.decide() == ["own-a"]

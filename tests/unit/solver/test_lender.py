@@ -215,3 +215,23 @@ def test_bursts_are_expected_by_the_length_of_the_cell_and_their_weight():
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         LenderSettings(**wrong)
+
+
+class TwoScenarios(NoDemand):
+    def peaks(self, now_s):
+        return np.repeat(super().peaks(now_s), 2, axis=0)
+
+
+def test_what_own_jobs_held_for_a_day_is_expected_of_them_far_ahead():
+    lender = lender_of({"a": 4, "b": 4}, TwoScenarios())
+    own, guest = job("own", 0.0, pool="a", num_gpus=3), job("guest", 0.0, pool="a", num_gpus=2)
+    submit(lender, 0.0, own, guest)
+    lender.serve(0.0, 8)
+    lender.started(own, 0.0, 0.0)
+    lender.started(guest, 0.0, 0.0)
+    for half_hour in range(48):
+        assert not lender.ahead(1800.0 * half_hour).floor.any()
+        lender.serve(1800.0 * half_hour, 3)
+    floor = lender.ahead(86_400.0).floor
+    assert (floor[:, BEGINS_S >= 8 * 3600.0] == 3.0).all(), "the guest's GPUs are not its pool's use"
+    assert not floor[:, BEGINS_S < 8 * 3600.0].any()

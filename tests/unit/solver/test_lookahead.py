@@ -239,6 +239,8 @@ def test_a_rare_burst_is_charged_with_its_chance():
     assert charge == pytest.approx((ONE_TOO_MANY - JUST_FULL) * 0.1 * 16 / 5, abs=1e-4)
     calm = replace(ahead, bursts=burst(0, 8, 8, 0.1))
     assert LookAhead(calm, 8).try_guest(0, 1, NEVER_ENDS, 0).charge < 1e-9, "pool 0 has no room left for it"
+    full = replace(calm, own=column((4, 4)))
+    assert LookAhead(full, 8).try_guest(0, 1, NEVER_ENDS, 0).charge < 1e-9, "nor where GPUs are missing"
 
 
 def test_a_rare_burst_comes_on_top_of_any_scenario():
