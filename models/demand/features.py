@@ -96,13 +96,13 @@ class PoolFacts:
     Facts and questions come in the order of their instants. Counts over (a, b] include the instant b.
 
     Args:
-        quota: GPUs of the pool.
+        quota: GPUs of the pool; shares of it are of one GPU where it has none now (its nodes are gone).
         since_s: instant at which the record begins; what lies before is unknown and not zero.
         windows_s: windows that will be asked about.
     """
 
     def __init__(self, quota: int, since_s: float, windows_s: Sequence[float] = WINDOWS_S) -> None:
-        self.quota = float(quota)
+        self.quota = max(float(quota), 1.0)
         self._since_s = since_s
         self._arrivals: list[float] = []
         self._gpus: list[int] = [0]

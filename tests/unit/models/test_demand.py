@@ -293,6 +293,20 @@ def busy() -> PoolDemand:
     return demand
 
 
+@pytest.mark.parametrize("scenarios", ["bootstrap", "nearest", "corrected"])
+@pytest.mark.parametrize("quotas", [{"a": 0, "b": 0}, {"a": 0, "b": 5}])
+def test_a_pool_whose_nodes_are_all_gone_has_a_record_all_the_same(quotas, scenarios):
+    """With its last node a pool loses its quota, not its history."""
+    demand = PoolDemand(quotas, scenarios=scenarios, num_scenarios=4)
+    demand.fit(bursts(4) + bursts(4, pool="b"), [], 4 * DAY_S)
+    now_s = 4 * DAY_S + 600.0
+    tell(demand, [(job("late", 4 * DAY_S + 60.0, 1, "a"), 60.0)], now_s)
+    for window_s in WINDOWS_S:
+        assert demand.new_load_gpus(window_s, now_s)["a"] == 0.0, "nobody is owed what is not there"
+        assert np.isfinite(demand.quantiles(window_s, now_s).held).all()
+    assert np.isfinite(demand.peaks(now_s)).all()
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     window_s=st.sampled_from(WINDOWS_S),
