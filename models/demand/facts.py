@@ -53,7 +53,6 @@ class DemandFacts:
         self.pools = [PoolFacts(quota, since_s, windows_s) for quota in quotas.values()]
         self._place = {pool: place for place, pool in enumerate(quotas)}
         self._quotas = np.array(list(quotas.values()), np.float64)
-        self._measures = np.maximum(self._quotas, 1.0)
         self._windows_s = tuple(windows_s)
         self._lives = [_Lives() for _ in quotas]
         self._gaps = GapTables(len(quotas))
@@ -118,8 +117,9 @@ class DemandFacts:
             self._expected = (now_s, of_all)
         place = 2 + 2 * self._windows_s.index(window_s)
         expected = self._expected[1][:, (0, 1, place, place + 1)].copy()
-        expected[:, 1] /= self._measures
-        expected[:, 3] /= self._measures
+        measures = np.maximum(self._quotas, 1.0)  # a pool whose nodes are all gone has no quota
+        expected[:, 1] /= measures
+        expected[:, 3] /= measures
         own = np.array([pool.features(window_s, now_s) for pool in self.pools])
         hour = now_s / HOUR_S * (math.pi / 12.0)
         number = len(self._anywhere)
