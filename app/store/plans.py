@@ -24,6 +24,14 @@ def latest(session: Session, cluster: str) -> PlanRow | None:
     return session.exec(query).one_or_none()
 
 
+def ask_again_s(session: Session, cluster: str, epoch: int) -> float | None:
+    """When the newest plan wants to be asked again (cluster's clock), if it is of this epoch."""
+    query = select(PlanRow.epoch, col(PlanRow.content)["ask_again_s"].as_float())
+    query = query.where(PlanRow.cluster == cluster).order_by(col(PlanRow.number).desc()).limit(1)
+    found = session.exec(query).one_or_none()
+    return found[1] if found is not None and found[0] == epoch else None
+
+
 def page(session: Session, cluster: str, *, before: int | None, limit: int) -> Sequence[PlanRow]:
     """Plans, newest first, those with a lower number than `before`."""
     query = select(PlanRow).where(PlanRow.cluster == cluster)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import CursorResult, and_, or_, update
 from sqlmodel import Session, col, delete, func, select
 
-from app.store.tables import ClusterRow, Json, RunRow, RunStatus, WorkerRow
+from app.store.tables import ClusterRow, EnforcedBy, Json, RunRow, RunStatus, WorkerRow
 
 MAX_QUEUED_AT_ONCE: Final = 1_000
 """So many queued runs are looked at in one go; the rest has its turn later."""
@@ -200,9 +200,12 @@ def newest_request(session: Session, cluster: str, kind: str) -> datetime | None
     return session.exec(query.order_by(col(RunRow.requested_at).desc()).limit(1)).one_or_none()
 
 
-def scheduled_clusters(session: Session) -> Sequence[ClusterRow]:
-    """Clusters that want plans made again and again."""
-    query = select(ClusterRow).where(col(ClusterRow.replan_every_s).is_not(None))
+def replanned_clusters(session: Session) -> Sequence[ClusterRow]:
+    """Clusters whose plans are made again unasked: every so often, or because executors wait for them."""
+    by_itself = col(ClusterRow.replan_every_s).is_not(None) | (
+        col(ClusterRow.enforced_by) == EnforcedBy.EXECUTORS.value
+    )
+    query = select(ClusterRow).where(by_itself, col(ClusterRow.epoch) > 0)
     return session.exec(query.order_by(col(ClusterRow.name))).all()
 
 

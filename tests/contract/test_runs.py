@@ -17,9 +17,10 @@ from app.runs.client import MAX_QUEUED_RUNS, RunClient
 from app.runs.schedule import ask_for_due_replans
 from app.services import replan
 from app.settings import ServiceSettings
+from app.store import plans as store_plans
 from app.store import runs as store
 from app.store.engine import reading, transaction
-from app.store.tables import ClusterRow, RunRow, RunStatus, WorkerRow
+from app.store.tables import ClusterRow, PlanRow, RunRow, RunStatus, WorkerRow
 
 ORIGIN = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -192,6 +193,63 @@ def test_a_replan_that_somebody_asked_for_counts(database, runs, clock):
     every(database, "c", 60.0)
     ask(database, runs)
     clock.instant = ORIGIN + timedelta(seconds=59)
+    assert ask_for_due_replans(database.engine, runs, clock) == 0
+
+
+def planned(database, number, ask_again_s, epoch=1):
+    with transaction(database.engine) as session:
+        store_plans.add(
+            session,
+            PlanRow(
+                plan_id=f"plan-{number}",
+                cluster="c",
+                number=0,
+                run_id=f"run-of-plan-{number}",
+                epoch=epoch,
+                seq_seen=1,
+                seq=1,
+                at_s=0.0,
+                status="published",
+                content={"starts": [], "ask_again_s": ask_again_s},
+                content_sha256="0" * 64,
+                created_at=ORIGIN,
+            ),
+        )
+
+
+def enforced_by(database, cluster, who):
+    with transaction(database.engine) as session:
+        session.get(ClusterRow, cluster).enforced_by = who
+
+
+def test_a_plan_that_leaves_jobs_waiting_is_made_again_when_it_says(database, runs, clock):
+    """Nothing happens, and yet the answer changes: nobody else would ask where executors carry plans out."""
+    enforced_by(database, "c", "executors")
+    planned(database, 1, 300.0)
+
+    def at(seconds):
+        clock.instant = ORIGIN + timedelta(seconds=seconds)
+        return ask_for_due_replans(database.engine, runs, clock)
+
+    assert [at(0), at(299), at(301)] == [0, 0, 1]
+    assert [int((run.requested_at - ORIGIN).total_seconds()) for run in replans_of(database, "c")] == [300]
+    assert at(400) == 0, "it is on its way"
+    planned(database, 2, 600.0)
+    assert [at(599), at(601)] == [0, 1]
+    planned(database, 3, None)
+    assert at(9_000) == 0, "nobody waits"
+
+
+def test_a_plan_of_an_epoch_that_is_over_asks_for_nothing(database, runs, clock):
+    enforced_by(database, "c", "executors")
+    planned(database, 1, 300.0, epoch=0)
+    clock.instant = ORIGIN + timedelta(seconds=400)
+    assert ask_for_due_replans(database.engine, runs, clock) == 0
+
+
+def test_a_scheduler_that_asks_for_itself_is_not_asked_for(database, runs, clock):
+    planned(database, 1, 300.0)
+    clock.instant = ORIGIN + timedelta(seconds=400)
     assert ask_for_due_replans(database.engine, runs, clock) == 0
 
 
