@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from support import job
 
-from data.history import from_frame, to_jobs
-from data.synthetic import sia_workload
+from benchmarks.oracle_sizes import crowded
 from solver.oracle import relaxation
 from solver.oracle.cuts import cuts
-from solver.oracle.instance import Grid, Instance, rounded_up
+from solver.oracle.instance import Grid, Instance
 from solver.oracle.intervals import by_intervals, solve_intervals
 from solver.oracle.periods import periods_of, solve_by_periods
 from solver.oracle.pulses import pulses
@@ -24,15 +23,6 @@ JOBS = [job("a1", 0, 2), job("a2", 0, 2), job("b1", 1, 1, pool="b")]
 LENGTHS_S = {"a1": 4.0, "a2": 3.0, "b1": 2.0}
 QUOTAS = {"a": 2, "b": 1}
 FEW_MOVES = Limits(moves=20)
-
-
-def crowded(seed: int, count: int) -> Instance:
-    """The first jobs of SIA's workload in whole minutes, their submits drawn together."""
-    made = sia_workload(seed, load_scale=1.05)
-    jobs, outcomes = to_jobs(from_frame(made.frame, source="sia", quotas=made.quotas).frame)
-    jobs = [replace(one, submit_s=one.submit_s // 1.5) for one in jobs[:count]]
-    lengths_s = {one.job_id: outcomes[one.job_id].duration_s for one in jobs}
-    return Instance.of(*rounded_up(jobs, lengths_s, 60.0), made.quotas)
 
 
 @both
