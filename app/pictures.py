@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from app.services.compare import Row
 
-_COLOURS: Final = ("#4053d3", "#ddb310", "#b51d14", "#00beff", "#fb49b0", "#00b25d", "#6b6b6b")
-_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_COLOURS: Final = ("#4053d3", "#ddb310", "#b51d14", "#00beff", "#fb49b0", "#00b25d", "#6b6b6b", "#7a4b2a")
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "<")
 _SLOWED_FLOOR_PCT: Final = 0.01
 _PROMISED_PCT: Final = 0.1
 _OVERLAP_PX: Final = 16.0
