@@ -9,7 +9,6 @@ each other: both proven and not equal, or a schedule better than the other's bou
 """
 
 import argparse
-import csv
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from benchmarks.sia_yardstick import STEP_S, Row, read, write
 from data.history import from_frame, to_jobs
 from data.synthetic import sia_workload
 from solver.oracle.instance import Instance, rounded_up
@@ -25,13 +25,11 @@ from solver.oracle.intervals import solve_intervals
 from solver.oracle.result import Limits, OracleResult, Status
 from solver.oracle.time_indexed import solve_time_indexed
 
-STEP_S: Final = 60.0
 SOLVERS: Final[dict[str, Callable[[Instance, float, Limits], OracleResult]]] = {
     "intervals": solve_intervals,
     "time-indexed": solve_time_indexed,
 }
 COLUMNS: Final = ("jobs", "seed", "solver", "waiting_min", "bound_min", "status", "ended_by", "cpu_s")
-Row = dict[str, str]
 
 
 def crowded(seed: int, count: int) -> Instance:
@@ -93,13 +91,6 @@ def gap_pct(row: Row) -> float:
     return 100.0 * (waiting - bound) / waiting if waiting > 0.0 else 0.0
 
 
-def read(path: Path) -> list[Row]:
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -107,6 +98,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="+", default=[20, 40, 60])
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--work", type=float, default=60.0, help="deterministic seconds of CP-SAT")
     parser.add_argument("--wall", type=float, default=600.0)
     options = parser.parse_args()
     rows = read(options.csv)
@@ -117,12 +109,9 @@ def main() -> None:
     for size, seed, solver in asked:
         if (str(size), str(seed), solver) in known:
             continue
-        row = measured(crowded(seed, size), solver, Limits(wall_s=options.wall))
+        row = measured(crowded(seed, size), solver, Limits(work=options.work, wall_s=options.wall))
         rows.append({"jobs": str(size), "seed": str(seed)} | row)
-        with options.csv.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write(options.csv, rows, COLUMNS)
     table(rows)
     wrong = contradictions(rows)
     for line in wrong:

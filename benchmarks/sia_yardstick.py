@@ -12,7 +12,7 @@ import argparse
 import csv
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -149,6 +149,13 @@ def read(path: Path) -> list[Row]:
         return list(csv.DictReader(file))
 
 
+def write(path: Path, rows: list[Row], columns: Sequence[str]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -170,10 +177,7 @@ def main() -> None:
         row = by_oracle(workload, limits) if policy == ORACLE else by_policy(workload, policy)
         key = dict(zip(KEY, (str(pools), f"{scale:g}", str(seed), policy), strict=True))
         rows.append(key | row | {"cpu_s": f"{time.process_time() - begun_s:.1f}"})
-        with options.csv.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write(options.csv, rows, COLUMNS)
     table(rows)
 
 

@@ -205,6 +205,18 @@ def test_why_a_plan_was_refused_is_kept_with_it(made: Made):
     assert done["num_refused"] == 1
 
 
+def test_when_a_plan_wants_to_be_asked_again_is_kept_with_it(made: Made):
+    world = made(Executed, "reclaim", ALL)
+    submit(world, "a")
+    world.begin_plan()
+    request, answer = world.plans_under_way.pop()
+    said = {**answer, "ask_again_s": 1800.0}
+    publish(world.engine, CLUSTER, request, said, "run-by-hand", world.clock)
+    with reading(world.engine) as session:
+        assert plans.ask_again_s(session, CLUSTER, request["epoch"]) == 1800.0
+        assert plans.ask_again_s(session, CLUSTER, request["epoch"] + 1) is None
+
+
 def test_a_place_that_breaks_a_rule_is_not_given(made: Made, monkeypatch: Any):
     world = made(Executed, "fcfs")
     first, second = submit(world, "a", "b")

@@ -93,17 +93,12 @@ class Loop:
         """
         mark = f"ANTECAST_JOB_ID={job_id}".encode()
         found = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    is_ours = mark in (entry / "environ").read_bytes().split(b"\0")
-                    is_job = b"job.py" in (entry / "cmdline").read_bytes()
-                    is_here = (entry / "fd" / "1").readlink().is_relative_to(self.stage.folder.resolve())
-                    is_alive = (entry / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-                except OSError:
-                    continue
-                if is_ours and is_job and is_here and is_alive:
-                    found.append(int(entry.name))
+        for pid in _processes_on(self.stage.folder):
+            with suppress(OSError):  # it may end just now
+                process = Path(f"/proc/{pid}")
+                is_ours = mark in (process / "environ").read_bytes().split(b"\0")
+                if is_ours and b"job.py" in (process / "cmdline").read_bytes():
+                    found.append(pid)
         return sorted(found)
 
     def plans(self) -> list[dict[str, Any]]:

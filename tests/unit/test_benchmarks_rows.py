@@ -9,6 +9,7 @@ import pytest
 
 from app.pictures import FrontierSeries, draw_frontier
 from benchmarks import ablation, code_version, frontier, planner_table, runs
+from benchmarks.oracle_sizes import contradictions
 from benchmarks.runs import COLUMNS, Protocol, Row
 from data.synthetic import philly_like, write_csv
 from simulator.forecasting import choose, split_settings
@@ -273,3 +274,15 @@ def replace_name(folder: Path, load: str) -> Path:
     path = folder / f"pools_{load}.csv"
     path.write_text((folder / "pools_load130.csv").read_text())
     return path
+
+
+def test_oracles_contradict_each_other_where_one_has_found_what_the_other_rules_out():
+    def row(seed: int, solver: str, waiting: str, bound: str) -> dict[str, str]:
+        return {"jobs": "60", "seed": str(seed), "solver": solver, "waiting_min": waiting, "bound_min": bound}
+
+    open_but_consistent = [row(0, "intervals", "1208", "1170"), row(0, "time-indexed", "1182", "1182")]
+    assert contradictions(open_but_consistent) == []
+    (said,) = contradictions(
+        [*open_but_consistent, row(1, "intervals", "9", "9"), row(1, "time-indexed", "8", "8")]
+    )
+    assert said.startswith("60 jobs, seed 1")
