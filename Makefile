@@ -56,6 +56,8 @@ bench: $(DEV)  ## speed and memory, as tables
 	$(BIN)/python -m benchmarks.replay_speed
 	$(BIN)/python -m benchmarks.forecast_speed
 	$(BIN)/python -m benchmarks.scenario_scores --speed
+	$(BIN)/python -m benchmarks.replan_speed --instances 12
+	$(BIN)/python -m benchmarks.placement_speed
 
 lock:  ## write the lock files anew (needs uv)
 	uv pip compile pyproject.toml --extra build --extra executor --universal --python-version 3.11 --generate-hashes \
