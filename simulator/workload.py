@@ -52,6 +52,8 @@ def make_workload(
 ) -> Workload:
     """Cut a history in time.
 
+    Pools and nodes are taken in the order of their names, so the order of rows in a file decides nothing.
+
     Args:
         history: jobs to replay (from `train_until_s` on) and to learn from (ended by then).
         quotas: GPUs of each pool.
@@ -76,7 +78,10 @@ def make_workload(
         more_past, more_unended = before(earlier.frame, train_until_s)
         past, unended = sorted(past + more_past, key=_end_order), unended + more_unended
     jobs, outcomes = to_jobs(parts.replay)
-    cluster = Cluster(tuple(Pool(name, quota) for name, quota in quotas.items()), tuple(nodes))
+    cluster = Cluster(
+        tuple(Pool(name, quotas[name]) for name in sorted(quotas)),
+        tuple(sorted(nodes, key=lambda node: node.name)),
+    )
     return Workload(
         cluster, tuple(jobs), outcomes, tuple(past), tuple(unended), train_until_s, eval_from_s, starts
     )

@@ -320,6 +320,7 @@ def _train(
     ended: list[tuple[float, Job, float]],
     nodes: NodeKeeper | None,
 ) -> Trained:
+    quotas = dict(sorted(quotas.items()))  # as in a replay: in which order pools were named decides nothing
     spec = POLICIES[row.policy]
     common, own = split_settings(row.settings)
     choice = choose(row.policy, spec, common, may_see_truth=False)

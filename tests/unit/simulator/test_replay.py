@@ -3,6 +3,8 @@
 import pytest
 
 from data.history import from_frame, from_jobs
+from data.synthetic import philly_like
+from domain.cluster import Node
 from domain.errors import ClairvoyanceError, SettingError
 from domain.jobs import Job, JobOutcome
 from simulator.references import learned_estimates_s, reference_world
@@ -247,3 +249,38 @@ def test_learned_estimates_are_what_was_believed_at_submit():
 def test_an_unknown_reference_is_refused():
     with pytest.raises(SettingError, match="no reference 'best'; there are: fcfs, backfill, priority"):
         reference_world(workload(*PAST, *QUEUE), "best")
+
+
+def test_pools_and_nodes_are_taken_by_name_however_they_are_listed():
+    nodes = [Node("n2", 2), Node("n1", 1)]
+    listed = [("b", 1), ("a", 2)]
+    made = [
+        make_workload(
+            history(*PAST, ("late", 200, 5)),
+            dict(pools),
+            train_until_s=100.0,
+            eval_from_s=100.0,
+            nodes=named,
+        ).cluster
+        for pools, named in ((listed, nodes), (listed[::-1], nodes[::-1]))
+    ]
+    assert made[0] == made[1]
+    assert list(made[0].quotas()) == ["a", "b"]
+    assert [node.name for node in made[0].nodes] == ["n1", "n2"]
+
+
+@pytest.mark.parametrize("policy", ["anticipatory", "planned", "sia", "maxmin"])
+def test_the_order_of_the_rows_of_a_file_changes_no_decision_of_learned_forecasts(policy):
+    """Scenarios break ties by the pool's place, so the place may not come from the file."""
+    made = philly_like(3, days=1.15, load=1.0, num_pools=3)
+    history_of_it = from_frame(made.frame, source="test", quotas=made.quotas)
+    listings = [list(made.quotas.items()), list(made.quotas.items())[::-1]]
+    schedules = [
+        replay(
+            make_workload(history_of_it, dict(pools), train_until_s=86_400.0, eval_from_s=86_400.0),
+            policy,
+            {},
+        ).schedule
+        for pools in listings
+    ]
+    assert schedules[0] == schedules[1]
