@@ -81,6 +81,10 @@ class TrueDemand:
         """Number of jobs that will arrive in each cell: (1, pools, cells)."""
         return self._ahead(now_s)[2]
 
+    def fresh(self, now_s: float) -> tuple[FloatArray, FloatArray]:
+        """The same again: there is but one truth."""
+        return self.peaks(now_s), self.arrivals(now_s)
+
     def bursts(self, now_s: float) -> tuple[Burst, ...]:  # noqa: ARG002
         """None: whatever comes is in the one scenario."""
         return ()

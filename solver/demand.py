@@ -42,6 +42,13 @@ class DemandForecaster(Protocol):
         """Scenarios of the number of jobs that arrive in each cell; same shape and order as `peaks`."""
         ...
 
+    def fresh(self, now_s: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Peaks and arrivals drawn apart from those of `peaks` and `arrivals`, to check a plan on.
+
+        Shapes as there. Asking changes none of the other answers. One who knows the future says it again.
+        """
+        ...
+
     def bursts(self, now_s: float) -> Sequence[Burst]:
         """What is too rare for the scenarios: bursts of the pools, with their rates."""
         ...
@@ -59,6 +66,10 @@ class NoDemand:
     def peaks(self, now_s: float) -> NDArray[np.float64]:  # noqa: ARG002
         """One scenario in which nothing arrives; broadcasts over pools and cells."""
         return np.zeros((1, 1, 1))
+
+    def fresh(self, now_s: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same one scenario."""
+        return self.peaks(now_s), self.arrivals(now_s)
 
     def bursts(self, now_s: float) -> Sequence[Burst]:  # noqa: ARG002
         """None."""

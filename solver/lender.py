@@ -4,7 +4,7 @@ Policies that lend by forecast differ in whom they choose. Everything else they 
 own jobs first, guests sent back where a lane needs their GPUs, and what is known of the time ahead.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -16,7 +16,9 @@ from domain.measures import is_slowed
 from domain.plans import Hold, Start
 from domain.timegrid import default_grid
 from solver.budget import SlowdownBudget
+from solver.drawing import situation_of, waiting_lives
 from solver.lane import Lanes
+from solver.lending.verify import Situation
 from solver.lives import Cohorts, Entry, Fates, LifeBook, survival_at
 from solver.lookahead import Ahead, Bursts, LookAhead, Stakes
 from solver.policies.base import PolicyContext
@@ -267,6 +269,25 @@ class Lender:
     def look_ahead(self, now_s: float) -> LookAhead:
         """The time ahead, to which guests can be added."""
         return LookAhead(self.ahead(now_s), self.capacity_gpus)
+
+    def beyond_lanes(self) -> list[Job]:
+        """Jobs that wait and are not due, pool by pool in the order of their lines."""
+        lines = (self.lanes.line(pool).waiting.values() for pool in self.rank)
+        return [job for line in lines for job in line if not self.runs(job)]
+
+    def situation(self, now_s: float, waiting: Sequence[Job]) -> Situation:
+        """What fresh draws start from; `waiting` are the jobs beyond their lanes, in the order drawn."""
+        lives = [
+            waiting_lives(jobs, self._entries, self.fresh, self.rank)
+            for jobs in (list(self.lanes.due.values()), waiting)
+        ]
+        return situation_of(
+            self.ahead(now_s),
+            self._book.lives(now_s),
+            (lives[0], lives[1]),
+            self._demand.fresh(now_s),
+            self.capacity_gpus,
+        )
 
     def ahead(self, now_s: float) -> Ahead:
         """What is known of the time ahead. Jobs that are due count as own: they start as soon as can be."""

@@ -87,6 +87,20 @@ class Alive:
     common: FloatArray
 
 
+class RunningLives(NamedTuple):
+    """Running jobs, one entry each.
+
+    Attributes:
+        group, width, cohort: (jobs,).
+        share: (jobs, offsets) P(alive at the offset | alive now).
+    """
+
+    group: NDArray[np.intp]
+    width: FloatArray
+    cohort: NDArray[np.intp]
+    share: FloatArray
+
+
 class LifeBook:
     """Running jobs with their forecast lives, in groups; asked how much of each group is alive ahead.
 
@@ -152,6 +166,13 @@ class LifeBook:
         spread = np.where(is_counted[:, None], width**2 * share * (1.0 - share), 0.0)
         cohorts, common = self._cohorts(used[is_counted], share[is_counted], spread[is_counted])
         return Alive(member @ (width * share), spread.sum(axis=0), cohorts, common)
+
+    def lives(self, now_s: float) -> RunningLives:
+        """The running jobs one by one."""
+        used = np.flatnonzero(self._width)
+        return RunningLives(
+            self._group[used], self._width[used], self._cohort[used], self._share_alive(used, now_s)
+        )
 
     def _cohorts(
         self, used: NDArray[np.intp], share: FloatArray, spread: FloatArray

@@ -59,6 +59,9 @@ class Demand:
     def arrivals(self, _now_s: float) -> np.ndarray:
         return self.table
 
+    def fresh(self, _now_s: float) -> tuple[np.ndarray, np.ndarray]:
+        return self.table, self.table
+
     def bursts(self, _now_s: float) -> tuple[Burst, ...]:
         return ()
 

@@ -196,6 +196,11 @@ class PoolDemand(Observer):
         self._pass_time(now_s)
         return self._stretches.draw(now_s)[1]
 
+    def fresh(self, now_s: float) -> tuple[Floats, Floats]:
+        """Peaks and arrivals drawn apart from `peaks` and `arrivals`; the same shapes."""
+        self._pass_time(now_s)
+        return self._stretches.fresh(now_s)
+
     def bursts(self, now_s: float) -> tuple[Burst, ...]:
         """Bursts of the pools and how often they happen; see `models.scenarios.bursts`."""
         self._pass_time(now_s)

@@ -98,6 +98,10 @@ class RandomDemand(Observer):
         """Jobs that arrive in each cell in the scenario of `peaks`; the same shape, read-only."""
         return self._stretches.draw(now_s)[1]
 
+    def fresh(self, now_s: float) -> tuple[Floats, Floats]:
+        """Peaks and arrivals of another past stretch; the same shapes."""
+        return self._stretches.fresh(now_s)
+
     def bursts(self, now_s: float) -> tuple[Burst, ...]:  # noqa: ARG002
         """None: it knows of nothing that happens."""
         return ()

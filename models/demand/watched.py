@@ -135,6 +135,12 @@ class WatchedDemand(Observer):
         self._pass_time(now_s)
         return self._raised(self._demand.arrivals(now_s))
 
+    def fresh(self, now_s: float) -> tuple[Floats, Floats]:
+        """Peaks and arrivals drawn apart from `peaks` and `arrivals`; the same shapes, raised likewise."""
+        self._pass_time(now_s)
+        peaks, arrivals = self._demand.fresh(now_s)
+        return self._raised(peaks), self._raised(arrivals)
+
     def bursts(self, now_s: float) -> tuple[Burst, ...]:
         """Bursts of the pools and how often they happen; see `models.scenarios.bursts`."""
         self._pass_time(now_s)

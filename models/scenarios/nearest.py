@@ -105,7 +105,7 @@ class NearestStretches(PastStretches):
         super().__init__(quotas, seed, num_scenarios, since_s=since_s, begin_s=begin_s)
         self._states = np.empty((0, len(quotas), len(FEATURES)))
         self._cells: list[_Cell] = []
-        self._ranked: tuple[tuple[int, float], Ints] | None = None
+        self._ranked: dict[int, tuple[tuple[int, float], Ints]] = {}
 
     def _slot_begin_s(self, now_s: float) -> float:
         """The slot after the last one in which a job arrived, or that of the last five minutes."""
@@ -134,17 +134,17 @@ class NearestStretches(PastStretches):
             np.take_along_axis(arrivals, order, 1),
         )
 
-    def _draw(self, at_s: float) -> Floats:
+    def _draw(self, at_s: float, salt: int = 0) -> Floats:
         instant = np.array([at_s])
         state = np.concatenate([pool_states(log, instant) for log in self._logs.values()])
-        drawn = self._condition(at_s, state, self._ranks(at_s))
+        drawn = self._condition(at_s, state, self._ranks(at_s, salt))
         for pool, log in enumerate(self._logs.values()):
             first_s = log.submit_s[0] if log.submit_s else math.inf
             if at_s - _YOUNG_S < first_s < at_s:
                 drawn[:, :, pool] = self._unknown[pool]
         return drawn
 
-    def _ranks(self, at_s: float) -> Ints:
+    def _ranks(self, at_s: float, salt: int = 0) -> Ints:
         """Rank that each scenario has in each marginal: that of its stretch among the bootstrap's.
 
         Ties are broken by chance, the same for all cells of a pool: a pool that stays empty in the stretch
@@ -155,15 +155,15 @@ class NearestStretches(PastStretches):
         """
         hour = math.floor(at_s / HOUR_S)
         key = (hour, self._next_s)
-        if self._ranked is None or self._ranked[0] != key:
-            peaks = super()._draw(at_s)[0]
-            rng = np.random.default_rng([self._seed, hour % 2**32, 1])
+        if salt not in self._ranked or self._ranked[salt][0] != key:
+            peaks = super()._draw(at_s, salt)[0]
+            rng = self._rng(hour, salt, 1)
             order = np.argsort(peaks + _TIES * rng.random(peaks.shape[:2])[:, :, None], axis=0, kind="stable")
             ranks = np.empty(peaks.shape, dtype=np.int64)
             places = np.broadcast_to(np.arange(len(peaks))[:, None, None], peaks.shape)
             np.put_along_axis(ranks, order, places, axis=0)
-            self._ranked = (key, ranks.transpose(2, 1, 0).copy())
-        return self._ranked[1]
+            self._ranked[salt] = (key, ranks.transpose(2, 1, 0).copy())
+        return self._ranked[salt][1]
 
     def _levels(self) -> Floats:
         """Levels of the marginals at each rank, increasing, in (0, 1), shape (cells, scenarios)."""

@@ -17,8 +17,8 @@ class RandomStretches(PastStretches):
 
     slot_s: ClassVar[float] = 300.0
 
-    def _draw(self, at_s: float) -> Floats:
-        rng = np.random.default_rng([self._seed, math.floor(at_s / self.slot_s) % 2**32])
+    def _draw(self, at_s: float, salt: int = 0) -> Floats:
+        rng = self._rng(math.floor(at_s / self.slot_s), salt)
         known_cells = int(self._known.max())
         cells = np.minimum(np.arange(len(self._edges) - 1), known_cells - 1)
         main, donors = (self._rows(least, rng) for least in (1, known_cells))

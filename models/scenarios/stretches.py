@@ -26,6 +26,7 @@ _BLOCK_ELEMENTS: Final = 1_000_000
 HOUR_S: Final = 3600.0
 DAY_S: Final = 86_400.0
 _LIVES: Final = 2000
+_FRESH: Final = 2  # salt of draws beside the usual ones
 _LEAST_LIVES: Final = 20
 _LEAST_ALIVE: Final = 1e-9
 _NOTHING_KNOWN_S: Final = 3600.0
@@ -262,6 +263,16 @@ class PastStretches:
             self._drawn = (slot_s, drawn[0], drawn[1])
         return self._drawn[1:]
 
+    def fresh(self, now_s: float) -> tuple[Floats, Floats]:
+        """Peaks and arrivals as of `draw`, drawn apart: what a plan made from `draw` has not seen.
+
+        Before the library holds anything, the same as `draw`.
+        """
+        at_s = max(self._slot_begin_s(now_s), self._begin_s)
+        self._refresh_until(at_s)
+        drawn = self._draw(at_s, _FRESH) if self._known.any() else self._whole_quota()
+        return drawn[0], drawn[1]
+
     def _slot_begin_s(self, now_s: float) -> float:
         """Where the slot of `now_s` begins."""
         return math.floor(now_s / self.slot_s) * self.slot_s
@@ -312,10 +323,13 @@ class PastStretches:
         shape = (2, self._num_scenarios, *self._tables.shape[2:])
         return np.broadcast_to(self._unknown[:, None], shape).copy()
 
-    def _draw(self, at_s: float) -> Floats:
-        """Peaks and arrivals as of `at_s`, shape (2, scenarios, pools, cells), from a library not empty."""
+    def _draw(self, at_s: float, salt: int = 0) -> Floats:
+        """Peaks and arrivals as of `at_s`, shape (2, scenarios, pools, cells), from a library not empty.
+
+        Another `salt`, at least 0, is another draw.
+        """
         hour = math.floor(at_s / HOUR_S)
-        rng = np.random.default_rng([self._seed, hour % 2**32])
+        rng = self._rng(hour, salt)
         known_cells = int(self._known.max())
         main = _balanced(self._candidates(hour, min(known_cells, _MAIN_CELLS)), self._num_scenarios, rng)
         donors = _balanced(self._candidates(hour, known_cells), self._num_scenarios, rng)
@@ -326,6 +340,10 @@ class PastStretches:
         lengths = np.diff(self._edges)
         drawn[1] *= lengths / lengths[cells]
         return drawn
+
+    def _rng(self, number: int, salt: int, *more: int) -> np.random.Generator:
+        """The generator of a draw's number and salt."""
+        return np.random.default_rng([self._seed, number % 2**32, *more, *([salt] if salt else [])])
 
     def _candidates(self, hour: int, least_cells: int) -> Ints:
         """Rows of which `least_cells` are known, at most an hour from this one on the clock.

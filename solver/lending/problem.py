@@ -230,6 +230,8 @@ class Fallback(StrEnum):
     """The solver did not stop at its limit and was stopped from outside."""
     TRIMMED = "trimmed"
     """Guests were taken out again, because the exact risk stayed above the budget."""
+    FAILED_DRAWS = "failed-draws"
+    """Guests were taken out again, because fresh draws slow more jobs than the budget allows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,6 +248,8 @@ class LendingPlan:
         risk_jobs: jobs expected to be slowed, by the lines.
         exact_risk_jobs: the same by the exact model; None where none was given. Where it is given it keeps
             to the budget, and the lines may exceed it.
+        drawn_jobs: the same as the mean over fresh draws; None where nothing was drawn.
+        drawn_error: standard error of that mean.
         send_backs: expected cost of sending guests back, unpriced.
         work: the solver's deterministic measure of its work (`solve.Answer`), all rounds together.
         wall_s: seconds it took, as the solver tells; never decided by.
@@ -269,6 +273,8 @@ class LendingPlan:
     fallback: Fallback = Fallback.NONE
     reason: str = ""
     is_cut: bool = False
+    drawn_jobs: float | None = None
+    drawn_error: float | None = None
 
     @property
     def gap(self) -> float:

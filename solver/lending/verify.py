@@ -8,15 +8,16 @@ the need is counted pool by pool, with own width o, guests g, waiting b and peak
     need = o + g + min(b, quota - o) + min(a, quota - o - b - g)        each bracket at least 0
 
 once with the chosen jobs among those that wait and once among the guests, on the same lives. What is missing
-more in a cell slows as many as in `solver.lookahead` where all lane starts are urgent and all pools count
-alike, but counted on the lives drawn: per GPU
+more in a cell slows as many as in `solver.lookahead`, but counted on the lives drawn: per GPU
 
     (jobs to come x max(1, a / (quota - o - b - g)) + jobs that wait x min(1, GPUs due)) / (1 + all GPUs due)
+
+where lane starts, GPUs and jobs alike, count by their urgency, and jobs by what one of their pool counts.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from solver.lending.curves import FloatArray
 from solver.lending.problem import BoolArray, IntArray
 
 DEFAULT_DRAWS: Final = 2000
+_ALL: Final = np.ones((1, 1))
 LEVELS: Final = (0.5, 0.9, 0.99)
 _CHUNK_LIVES: Final = 1_500_000
 """Lives drawn at a time: as many as stay in the processor's cache are no gain, many more cost memory."""
@@ -60,6 +62,9 @@ class Situation:
         arrivals: (scenarios, pools, cells) their number.
         quota_gpus: (pools,).
         capacity_gpus: of the cluster.
+        backlog_urgency, arrivals_urgency: (pools, cells) chance that a delay in the cell slows a job that
+            waits now, or one that is still to come.
+        weight: (pools, 1) what one job slowed counts.
     """
 
     own: Lives
@@ -71,6 +76,9 @@ class Situation:
     arrivals: FloatArray
     quota_gpus: FloatArray
     capacity_gpus: float
+    backlog_urgency: FloatArray = field(default_factory=lambda: _ALL)
+    arrivals_urgency: FloatArray = field(default_factory=lambda: _ALL)
+    weight: FloatArray = field(default_factory=lambda: _ALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,11 +134,19 @@ def verify(
 
 
 def need_gpus(
-    own: FloatArray, guest: FloatArray, backlog: FloatArray, coming: FloatArray, quota: FloatArray
+    own: FloatArray,
+    guest: FloatArray,
+    backlog: FloatArray,
+    coming: FloatArray,
+    quota: FloatArray,
+    urgency: tuple[FloatArray, FloatArray] = (_ALL, _ALL),
 ) -> FloatArray:
-    """(..., cells) need over all pools; arguments (..., pools, cells), quota (pools,)."""
+    """(..., cells) need over all pools; arguments (..., pools, cells), quota (pools,).
+
+    Lane starts count by their urgency, of jobs that wait and of jobs to come, (pools, cells) each.
+    """
     due, arriving, _ = lane_starts(own, guest, backlog, coming, quota)
-    return np.asarray((own + guest + due + arriving).sum(axis=-2))
+    return np.asarray((own + guest + urgency[0] * due + urgency[1] * arriving).sum(axis=-2))
 
 
 def lane_starts(
@@ -193,13 +209,16 @@ def _count(situation: Situation, widths: FloatArray, which: IntArray) -> tuple[F
     coming = np.broadcast_to(situation.peaks[scenario], shape)
     own, guests, backlog, started = (widths[:, kind] for kind in (_OWN, _GUEST, _BACKLOG, _START))
     quota, capacity = situation.quota_gpus, situation.capacity_gpus
-    without = np.maximum(need_gpus(own, guests, backlog + started, coming, quota) - capacity, 0.0)
-    missing = np.maximum(need_gpus(own, guests + started, backlog, coming, quota) - capacity, 0.0)
+    urgency = soon, later = situation.backlog_urgency, situation.arrivals_urgency
+    without = need_gpus(own, guests, backlog + started, coming, quota, urgency)
+    missing = need_gpus(own, guests + started, backlog, coming, quota, urgency)
+    without, missing = np.maximum(without - capacity, 0.0), np.maximum(missing - capacity, 0.0)
     due, arriving, left = lane_starts(own, guests, backlog + started, coming, quota)
     queues = np.maximum(1.0, coming / np.maximum(left, 1.0))
     waiting = np.bincount(situation.waiting.pool, minlength=quota.size)[:, None] * np.minimum(1.0, due)
-    jobs = situation.arrivals[which % situation.arrivals.shape[0]] * queues + waiting
-    hit = jobs.sum(axis=1) / (1.0 + (due + arriving).sum(axis=1))
+    to_come = situation.arrivals[which % situation.arrivals.shape[0]] * queues
+    jobs = situation.weight * (later * to_come + soon * waiting)
+    hit = jobs.sum(axis=1) / (1.0 + (soon * due + later * arriving).sum(axis=1))
     slowed = (np.maximum(missing - without, 0.0) * hit).sum(axis=1)
     return slowed, missing
 

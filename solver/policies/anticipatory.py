@@ -88,8 +88,6 @@ class Anticipatory:
     def waiting(self, now_s: float, idle_gpus: int) -> list[Waiting]:
         """Why each job waits, right after a decision was carried out (`solver.explain`)."""
         lender = self._lender
-        lines = (lender.lanes.line(pool).waiting.values() for pool in lender.rank)
-        beyond = [job for line in lines for job in line if not lender.runs(job)]
         left, ahead = lender.budget.left(now_s), lender.ahead(now_s)
         terms = LendingTerms(
             allowed_jobs=self._allowed(left),
@@ -104,7 +102,7 @@ class Anticipatory:
                 idle_gpus=idle_gpus,
                 pools=list(lender.rank),
                 due=lender.lanes.due_in_order(),
-                beyond=sorted(beyond, key=lambda job: (lender.keys[job.job_id], job.job_id)),
+                beyond=sorted(lender.beyond_lanes(), key=lambda job: (lender.keys[job.job_id], job.job_id)),
                 ahead=ahead,
                 look=LookAhead(ahead, lender.capacity_gpus),
                 grid=default_grid(),

@@ -10,12 +10,15 @@ from domain.jobs import Job
 from solver.lender import LenderSettings
 from solver.lending.classes import Candidates, JobClasses, group
 from solver.lending.curves import MOST_BUDGETS
+from solver.lending.decomposed import DecomposedSolver
+from solver.lending.drawn import Draws, passed_draws
 from solver.lending.log import PlanLog
 from solver.lending.milp import HighsSolver
 from solver.lending.plan import plan_lending
 from solver.lending.problem import IntArray, LendingPlan, LendingProblem, Placeability, placeability
 from solver.lending.solve import Limits
 from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
+from solver.lending.verify import Situation, Verified, verify
 from solver.lookahead import Guests, LookAhead
 from solver.placement.room import Gang
 from solver.policies import anticipatory
@@ -28,6 +31,8 @@ _REPLAY_LIMITS: Final = replace(_LIMITS, wall_s=120.0)
 _PART_OF_BUDGET: Final = 0.1
 """Of what is left of the budget, the part one plan may use: there will be others."""
 _LEAST_CANDIDATES: Final = 2
+_WHOLE_UP_TO: Final = 8_000
+"""Classes that are solved whole: up to some 50,000 GPUs that is faster than by groups of pools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +54,9 @@ class PlannedSettings(LenderSettings):
         super(PlannedSettings, self).__post_init__()
         if self.fairness not in FAIRNESS:
             raise ValueError(f"fairness is {self.fairness!r}, must be one of {', '.join(FAIRNESS)}")
-        if not self.plan_s >= 0.0:
-            raise ValueError(f"plan_s is {self.plan_s}, must be at least 0")
-        if not self.hold_s >= 0.0:
-            raise ValueError(f"hold_s is {self.hold_s}, must be at least 0")
+        for name in ("plan_s", "hold_s"):
+            if not 0.0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}, must be at least 0 and finite")
 
 
 class Planned(Anticipatory):
@@ -77,7 +81,8 @@ class Planned(Anticipatory):
         self._hold_s = settings.hold_s
         self._quota = np.array(list(context.quotas.values()), dtype=float)
         is_live = context.is_live
-        self._solver = HighsSolver(_LIMITS if is_live else _REPLAY_LIMITS, is_isolated=is_live)
+        whole = HighsSolver(_LIMITS if is_live else _REPLAY_LIMITS, is_isolated=is_live)
+        self._solver = DecomposedSolver(whole, whole_up_to=_WHOLE_UP_TO)
         self._log = PlanLog()
         self._jobs: dict[str, Job] = {}
         self._kinds: dict[str | None, int] = {}
@@ -131,6 +136,7 @@ class Planned(Anticipatory):
             lambda counts: self._exact_risk(classes, counts, look),
             classes.members,
         )
+        plan = passed_draws(problem, plan, self._draws(classes, now_s), classes.members)
         self.last_plan = plan
         self._log.add(plan)
         for job_id in plan.job_ids:
@@ -206,14 +212,16 @@ class Planned(Anticipatory):
         gangs = zip(classes.width_gpus.tolist(), classes.kind.tolist(), strict=True)
         return placeability(self._room.rows([Gang(width, types[kind]) for width, kind in gangs]))
 
-    def _exact_risk(self, classes: JobClasses, counts: IntArray, look: LookAhead) -> float:
-        chosen = [
+    def _chosen(self, classes: JobClasses, counts: IntArray) -> list[Job]:
+        return [
             self._jobs[job_id]
             for ids, count in zip(classes.members, counts.tolist(), strict=True)
             for job_id in ids[:count]
         ]
+
+    def _exact_risk(self, classes: JobClasses, counts: IntArray, look: LookAhead) -> float:
         lender = self._lender
-        lent = [job for job in chosen if not lender.may_send_back(job)]
+        lent = [job for job in self._chosen(classes, counts) if not lender.may_send_back(job)]
         if not lent:
             return 0.0
         guests = Guests(
@@ -223,6 +231,23 @@ class Planned(Anticipatory):
             cohort=np.array([lender.cohort_of(job) for job in lent]),
         )
         return look.charge_of(guests)
+
+    def _draws(self, classes: JobClasses, now_s: float) -> Draws:
+        """What fresh draws of this instant say of a choice; made when first asked for."""
+        made: list[tuple[Situation, list[Job]]] = []
+
+        def draws(counts: IntArray) -> Verified:
+            if not made:
+                waiting = self._lender.beyond_lanes()
+                made.append((self._lender.situation(now_s, waiting), waiting))
+            situation, waiting = made[0]
+            chosen = {
+                job.job_id for job in self._chosen(classes, counts) if not self._lender.may_send_back(job)
+            }
+            starts = np.array([job.job_id in chosen for job in waiting], dtype=np.bool_)
+            return verify(situation, starts, round(now_s) % 2**32)
+
+        return draws
 
     def _charge(self, look: LookAhead, job: Job) -> float:
         """Let a job start in the look ahead; the jobs it is expected to slow."""

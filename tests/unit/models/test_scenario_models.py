@@ -106,6 +106,19 @@ def test_a_draw_is_the_same_however_often_it_was_asked_for(name):
 
 
 @pytest.mark.parametrize("name", SCENARIO_MODELS)
+def test_a_fresh_draw_is_another_one_of_the_same_kind_and_changes_no_usual_one(name):
+    now_s, facts = 6 * DAY_S + 705.0, facts_of(random_history(1, 6 * DAY_S))
+    asked, silent = (made(name, {"a": 8, "b": 8}, begin_s=2 * DAY_S) for _ in range(2))
+    for stretches in (asked, silent):
+        tell(stretches, facts, now_s)
+    fresh = asked.fresh(now_s)
+    assert same(asked.fresh(now_s), fresh)
+    assert not same(fresh, silent.draw(now_s))
+    assert same(asked.draw(now_s), silent.draw(now_s))
+    assert [table.shape for table in fresh] == [table.shape for table in silent.draw(now_s)]
+
+
+@pytest.mark.parametrize("name", SCENARIO_MODELS)
 def test_the_whole_quota_before_anything_is_known(name):
     stretches = made(name, {"a": 8, "b": 3})
     peaks, arrivals = stretches.draw(0.0)
@@ -123,7 +136,7 @@ def forecasts(name, facts, cut_s, told_ahead_s=0.0):
         while place < len(facts) and facts[place][0] <= now_s + told_ahead_s:
             tell(stretches, facts[place : place + 1])
             place += 1
-        seen.append(stretches.draw(now_s))
+        seen += [stretches.draw(now_s), stretches.fresh(now_s)]
     return seen
 
 

@@ -31,6 +31,7 @@ def test_plans_are_counted_by_what_is_known_of_them():
         "greedy-no-answer": 0,
         "killed": 1,
         "trimmed": 0,
+        "failed-draws": 0,
     }
     assert said["proven_pct"] == 50.0
     assert np.allclose([said["gap_median_pct"], said["gap_worst_pct"]], [0.1, 10.0])
