@@ -52,6 +52,7 @@ def recorded(result: Recorded) -> schemas.EventsOut:
 def answer(cluster: ClusterRow, made: Mapping[str, Any]) -> dict[str, Any]:
     """A stored answer as the fields of `AnswerOut`."""
     fields = {name: made.get(name, []) for name in schemas.AnswerOut.model_fields}
+    fields["lending"] = made.get("lending")
     fields["holds"] = [
         schemas.HoldOut(
             pool=hold["pool"], num_gpus=hold["num_gpus"], until=_instant(cluster, hold.get("until_s"))

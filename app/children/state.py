@@ -35,7 +35,7 @@ from solver.placement.room import NodeKeeper
 from solver.plan_books import PlanBooks
 from solver.plan_rules import PlanOptions, Standing
 from solver.policies import POLICIES
-from solver.policies.base import Policy, PolicyContext, PolicySpec, parse_settings
+from solver.policies.base import PlansLending, Policy, PolicyContext, PolicySpec, parse_settings
 
 _log = structlog.get_logger(__name__)
 
@@ -140,6 +140,9 @@ class LiveDesk:
         answer = as_answer(plan)
         if refused:
             answer["refused"] = refused
+        behind = self.trained.policy.plan_behind() if isinstance(self.trained.policy, PlansLending) else None
+        if behind is not None:
+            answer["lending"] = dict(behind)
         answer["conversions"] = list(self._converted)
         tick_s = self.trained.spec.tick_s
         asks_again = tick_s is not None and len(self._waiting) > len(answer["starts"])

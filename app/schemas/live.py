@@ -161,6 +161,25 @@ class DroppedOut(Sent):
     why: str
 
 
+class LendingOut(Sent):
+    """The lending plan behind an answer: how good it is known to be, and what it risks."""
+
+    status: Literal["optimal", "feasible", "greedy", "empty"]
+    starts: int = Field(description="early starts that it chose")
+    objective: float
+    bound: float | None = Field(description="no choice is worth more; null: nothing is proven")
+    gap: float | None
+    risk_jobs: float = Field(description="jobs that it is expected to slow")
+    drawn_jobs: float | None = Field(description="the same, as the mean over fresh draws")
+    drawn_error: float | None = Field(description="standard error of that mean")
+    send_backs: float
+    work: float = Field(description="the solver's own measure, the same on every machine")
+    rounds: int
+    fallback: str = Field(description="what stood in for the solver's choice; `none`: nothing")
+    reason: str
+    is_cut: bool = Field(description="the wall clock ended the search: made again, it may differ")
+
+
 class AnswerOut(Sent):
     """What to do: send back, then start. Whoever is not named waits."""
 
@@ -173,6 +192,9 @@ class AnswerOut(Sent):
     dropped: list[DroppedOut] = Field(default_factory=list)
     refused: list[str] = Field(
         default_factory=list, description="rules the plan broke; only its own starts that break none are left"
+    )
+    lending: LendingOut | None = Field(
+        default=None, description="the lending plan behind it; null where it was answered without one"
     )
 
 

@@ -84,7 +84,7 @@ def decide(
     answer = deciders.ask(cluster, asked.epoch, asked.seq)
     ask_again_s = answer.pop("ask_again_s")
     took_ms = answer.pop("took_ms")
-    refused = answer.pop("refused", [])
+    said: dict[str, Any] = {name: answer.pop(name) for name in ("refused", "lending") if name in answer}
     with transaction(engine) as session:
         row = lock_cluster(session, cluster)
         if row.epoch != asked.epoch:  # what it rests on is no longer so: nothing is done, ask again
@@ -96,8 +96,7 @@ def decide(
         else:
             done = applying.convert(session, row, answer["conversions"], at_s=asked.at_s, clock=clock)
             answer["conversions"] = done
-        if refused:
-            answer = {**answer, "refused": refused}
+        answer = {**answer, **said}
         made = DecisionRow(
             cluster=cluster,
             seq=asked.seq,

@@ -103,7 +103,8 @@ def publish(engine: Engine, cluster: str, request: Json, answer: Json, run_id: s
                     epoch=row.epoch,
                     at_s=at_s,
                     idle_gpus=request["idle_gpus"],
-                    answer=applied,
+                    answer=applied
+                    | {name: answer[name] for name in ("refused", "lending") if name in answer},
                     took_ms=float(answer.get("took_ms", 0.0)),
                     plan_id=plan_id,
                     decided_at=clock.now(),

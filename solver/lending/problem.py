@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -275,6 +275,27 @@ class LendingPlan:
     is_cut: bool = False
     drawn_jobs: float | None = None
     drawn_error: float | None = None
+
+    def said(self) -> dict[str, Any]:
+        """Everything but names and seconds as plain values: what is not proven is None, not infinite."""
+        return {
+            "status": self.status.value,
+            "starts": int(self.counts.sum()),
+            "objective": self.objective,
+            "bound": self.bound if np.isfinite(self.bound) else None,
+            "gap": self.gap if np.isfinite(self.gap) else None,
+            "risk_jobs": self.risk_jobs if self.exact_risk_jobs is None else self.exact_risk_jobs,
+            "drawn_jobs": self.drawn_jobs,
+            "drawn_error": None
+            if self.drawn_error is None or np.isinf(self.drawn_error)
+            else self.drawn_error,
+            "send_backs": self.send_backs,
+            "work": self.work,
+            "rounds": self.rounds,
+            "fallback": self.fallback.value,
+            "reason": self.reason,
+            "is_cut": self.is_cut,
+        }
 
     @property
     def gap(self) -> float:

@@ -59,6 +59,18 @@ class KeepsNotes(Protocol):
         ...
 
 
+@runtime_checkable
+class PlansLending(Protocol):
+    """A policy some of whose decisions come from a lending plan."""
+
+    def plan_behind(self) -> Mapping[str, Any] | None:
+        """What is known of the plan behind the last decision (`solver.lending.problem.LendingPlan.said`).
+
+        None if that decision was not planned.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyContext:
     """What a policy is built from.

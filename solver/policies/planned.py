@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from domain.jobs import Job
+from domain.plans import Plan
 from solver.lender import LenderSettings
 from solver.lending.classes import Candidates, JobClasses, group
 from solver.lending.curves import MOST_BUDGETS
@@ -88,6 +89,7 @@ class Planned(Anticipatory):
         self._kinds: dict[str | None, int] = {}
         self._planned_s = -np.inf
         self.last_plan: LendingPlan | None = None
+        self._behind: LendingPlan | None = None
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job stands in its line, and its life is forecast."""
@@ -109,6 +111,15 @@ class Planned(Anticipatory):
         """A guest waits again, at its place."""
         super().sent_back(job, now_s)
         self._jobs[job.job_id] = job
+
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
+        """Serve the lanes, sending guests back if need be; then lend what may be lent."""
+        self._behind = None
+        return super().decide(now_s, idle_gpus)
+
+    def plan_behind(self) -> Mapping[str, Any] | None:
+        """What is known of the plan behind the last decision; None if it was answered greedily."""
+        return None if self._behind is None else self._behind.said()
 
     def _lend(self, idle_gpus: int, now_s: float) -> None:
         fitting = [
@@ -137,7 +148,7 @@ class Planned(Anticipatory):
             classes.members,
         )
         plan = passed_draws(problem, plan, self._draws(classes, now_s), classes.members)
-        self.last_plan = plan
+        self.last_plan = self._behind = plan
         self._log.add(plan)
         for job_id in plan.job_ids:
             job = self._jobs[job_id]

@@ -9,6 +9,7 @@ from walks import CLUSTER, QUOTAS, Executed, LiveCluster, Scheduled
 from worlds import checked_worlds
 
 from app.children.state import LiveDesk
+from app.schemas.live import LendingOut
 from app.services import clusters
 from app.services.facts import Fact, FactKind
 from app.services.planning import publish
@@ -203,6 +204,21 @@ def test_why_a_plan_was_refused_is_kept_with_it(made: Made):
     said = {**answer, "refused": ["star-rule: found by hand"]}
     done = publish(world.engine, CLUSTER, request, said, "run-by-hand", world.clock)
     assert done["num_refused"] == 1
+
+
+@pytest.mark.parametrize(("policy", "is_planned"), [("planned", True), ("anticipatory", False)])
+def test_what_is_known_of_a_lending_plan_comes_with_the_answer_that_it_is_behind(
+    made: Made, policy: str, is_planned: bool
+):
+    world = made(Scheduled, policy)
+    submit(world, *"aaaa")
+    answer = world.decide([]).row.answer
+    assert ("lending" in answer) == is_planned
+    if is_planned:
+        said = LendingOut.model_validate(answer["lending"])
+        assert (said.status, said.fallback, said.is_cut) == ("optimal", "none", False)
+        assert said.starts == sum(start["is_guest"] for start in answer["starts"])
+        assert said.gap == 0.0
 
 
 def test_when_a_plan_wants_to_be_asked_again_is_kept_with_it(made: Made):

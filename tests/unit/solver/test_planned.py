@@ -90,6 +90,11 @@ def test_its_exact_risk_fits_what_the_budget_allows(monkeypatch):
     monkeypatch.setattr(policy._lender.budget, "left", lambda _now_s: 1e-9)
     assert started(policy, *jobs) == ["long-0", "long-1", "long-2", "own"]
     assert policy.last_plan.exact_risk_jobs == pytest.approx(2 * (3.0 - 0.1995) * 1.07 * 0.5 / 7, rel=1e-3)
+    # draws know lives to the second and smooth nothing: 3 GPUs are missing and not 2.8
+    assert policy.last_plan.drawn_jobs == pytest.approx(2 * 3.0 * 1.07 * 0.5 / 7, rel=1e-3)
+    said = policy.plan_behind()
+    assert (said["starts"], said["status"], said["fallback"]) == (3, "optimal", "none")
+    assert said["drawn_jobs"] == policy.last_plan.drawn_jobs
     dear = built("planned", lives, Coming(0.5), eps="0.02")
     assert started(dear, *jobs) == ["own"], "each is worth less than the jobs it would slow"
 
@@ -112,8 +117,31 @@ def test_in_between_plans_it_answers_greedily():
     policy.submitted(beyond("z"), 10.0)
     assert len(policy.decide(10.0, 2).starts) == 2
     assert policy.last_plan is before
+    assert policy.plan_behind() is None
     assert len(policy.decide(300.0, 2).starts) == 2
     assert policy.last_plan is not before
+
+
+def test_a_plan_that_draws_refute_loses_guests_before_it_leaves(monkeypatch):
+    """The lines are told that nobody comes; the scenarios it has not seen know better."""
+    lives = {"own": 9e4} | {f"long-{k}": 5000.0 for k in range(6)}
+    jobs = [full(), *(beyond(f"long-{k}") for k in range(6))]
+
+    class Wrong(NoDemand):
+        def fresh(self, now_s):
+            return Coming(0.5).peaks(now_s), Coming(0.5).arrivals(now_s)
+
+    policy = built("planned", lives, Wrong(), eps="0.5")
+    monkeypatch.setattr(policy._lender.budget, "left", lambda _now_s: 1e-9)
+    assert started(policy, *jobs) == ["long-0", "long-1", "long-2", "own"]
+    assert policy.last_plan.fallback == "failed-draws"
+    assert policy.notes()["plans"]["by_fallback"]["failed-draws"] == 1
+
+
+@pytest.mark.parametrize("plan_s", ["inf", "nan", "-1"])
+def test_a_plan_is_made_again_some_time(plan_s):
+    with pytest.raises(SettingError, match="plan_s"):
+        built("planned", {}, plan_s=plan_s)
 
 
 @pytest.mark.parametrize("fairness", sorted(FAIRNESS))
