@@ -54,9 +54,15 @@ class DecomposedSolver:
             return self._inner.solve(problem, hint, wall_s)
         relaxed = self._inner.relax(problem, limit_s)
         if relaxed.values is None:
-            return Answer(None, is_cut=True, is_killed=relaxed.is_killed, wall_s=relaxed.wall_s)
+            return Answer(
+                None,
+                is_cut=relaxed.is_cut,
+                is_killed=relaxed.is_killed,
+                wall_s=relaxed.wall_s,
+                failure=relaxed.failure,
+            )
         choice, work, spent_s = relaxed.values.copy(), relaxed.work, relaxed.wall_s
-        is_cut = False
+        is_cut, failure = False, ""
         for members in groups:
             part = _part(problem, choice, members)
             counts = greedy_counts(part)
@@ -64,6 +70,7 @@ class DecomposedSolver:
                 answer = self._inner.solve(part, counts, limit_s - spent_s)
                 work, spent_s = work + answer.work, spent_s + answer.wall_s
                 is_cut |= answer.is_cut
+                failure = failure or answer.failure
                 if answer.counts is not None:
                     counts = answer.counts
             choice[members] = counts
@@ -77,6 +84,7 @@ class DecomposedSolver:
             is_cut=is_cut or spent_s >= limit_s,
             work=work,
             wall_s=spent_s,
+            failure=failure,
         )
 
 

@@ -40,8 +40,8 @@ class Answer:
         is_cut: the wall clock ended it.
         is_killed: it did not stop by itself.
         work: simplex iterations (HiGHS) or deterministic seconds (CP-SAT).
-        wall_s: seconds, as it says itself.
-        failure: what broke it, if something did.
+        wall_s: seconds, as it says itself, and those that starting its process took.
+        failure: what broke it, if something did; with counts, what broke it in a part of the problem.
     """
 
     counts: IntArray | None
