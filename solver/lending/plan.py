@@ -191,4 +191,5 @@ def _plan(
         rounds=effort[2],
         fallback=found.fallback,
         reason=reason,
+        value_unit=problem.value_unit,
     )

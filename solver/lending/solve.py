@@ -35,7 +35,7 @@ class Answer:
 
     Attributes:
         counts: (classes,) jobs to start; None if it has no choice to offer.
-        bound: no choice is worth more; infinite if it cannot say.
+        bound: no choice for the problem that was asked is worth more; infinite if it cannot say.
         is_proven: it stopped because the gap was reached.
         is_cut: the wall clock ended it.
         is_killed: it did not stop by itself.

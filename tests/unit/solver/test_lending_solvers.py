@@ -144,7 +144,11 @@ BROKEN = {
     "is killed in a solve": ((sys.executable, "-Sc", f"{READY}; {DIES}"), "died: ended by SIGKILL"),
     "exits in a solve": ((sys.executable, "-Sc", f"{READY}; sys.exit(7)"), "died: exit status 7"),
     "talks nonsense": (
-        (sys.executable, "-Sc", f"{READY}; sys.stdout.buffer.write(bytes([1] + 7 * [0]) + b'?')"),
+        (
+            sys.executable,
+            "-Sc",
+            f"{READY}; sys.stdout.buffer.write(bytes([1] + 7 * [0]) + b'?'); sys.stdin.read()",
+        ),
         "does not answer in its own words",
     ),
 }
