@@ -298,7 +298,10 @@ def _fail(message: str, code: int) -> NoReturn:
 def _choices(text: str) -> "list[Choice]":
     from app.services.compare import parse_choice  # noqa: PLC0415
 
-    return [parse_choice(part.strip()) for part in text.split(",") if part.strip()]
+    choices = [parse_choice(part.strip()) for part in text.split(",") if part.strip()]
+    if not choices:
+        raise typer.BadParameter("--policies names no policy: see `antecast policies`")
+    return choices
 
 
 def _require_picture(picture: str) -> None:

@@ -50,6 +50,9 @@ class Rule(StrEnum):
     DUPLICATE_NODE = "duplicate-node", "an earlier good row has the same node"
     DUPLICATE_PAIR = "duplicate-pair", "an earlier good row has the same two models, in either order"
     NEGATIVE_QUOTA = "negative-quota", "a quota is below zero"
+    QUOTAS_ABOVE_NODES = "quotas-above-nodes", "the quotas promise more GPUs than the nodes have"
+    UNKNOWN_GPU_TYPE = "unknown-gpu-type", "a job to replay asks for a type of GPU that no node has"
+    FITS_NO_NODES = "fits-no-nodes", "a job to replay is wider than what nodes of one type can ever hold"
     TOO_MANY_FAULTS = "too-many-faults", "more faults were found than are listed"
 
 

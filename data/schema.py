@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from data.rules import Rule
+from domain.cluster import MAX_GPUS_OF_A_NODE
 from domain.jobs import JobState
 
 MAX_TIME_S: Final = 1e11
@@ -107,7 +108,7 @@ POOL_COLUMNS: Final = (
 
 NODE_COLUMNS: Final = (
     Column("node", Kind.TEXT, "", False, "name of the node"),
-    Column("num_gpus", Kind.INT, "GPUs", False, "GPUs that it has", 1, MAX_GPUS),
+    Column("num_gpus", Kind.INT, "GPUs", False, "GPUs that it has", 1, MAX_GPUS_OF_A_NODE),
     Column("gpu_type", Kind.TEXT, "", True, "their type; empty: not said"),
     Column("pool", Kind.TEXT, "", True, "pool that owns it; empty: none in particular"),
 )

@@ -7,6 +7,9 @@ from typing import Final
 ANY_TYPE: Final = "any"
 """Type of GPUs of which nobody said a type."""
 
+MAX_GPUS_OF_A_NODE: Final = 1_024
+"""Most GPUs of one node that is read or told: far above any host, and what books by the GPU can hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:

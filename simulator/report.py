@@ -113,7 +113,8 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
     lived = Lived.of(replay.schedule)
     window = (workload.eval_from_s, max(job.submit_s for job in jobs))
     quotas = workload.cluster.quotas()
-    use = use_integrals(workload.jobs, replay.schedule.stretches, quotas, window)
+    capacity_gpus = workload.cluster.capacity_gpus
+    use = use_integrals(workload.jobs, replay.schedule.stretches, quotas, window, capacity_gpus)
     lost = sum(stretch.is_lost for stretch in replay.schedule.stretches)
     return {
         "policy": replay.policy,
@@ -121,7 +122,7 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
         "saw_truth": replay.saw_truth,
         "train_until_s": workload.train_until_s,
         "eval_from_s": workload.eval_from_s,
-        "cluster_gpus": workload.cluster.capacity_gpus,
+        "cluster_gpus": capacity_gpus,
         "pools": len(quotas),
         "jobs_replayed": len(workload.jobs),
         "jobs_evaluated": len(jobs),
@@ -213,12 +214,18 @@ def _fairness(
 
 def _faults(workload: Workload, replay: Replay) -> list[str]:
     share = float(replay.settings.get("requeueable", 0.0)) if POLICIES[replay.policy].may_send_back else 0.0
+    options = CheckOptions(
+        requeueable_share=share,
+        has_own_lanes=POLICIES[replay.policy].has_own_lanes,
+        # nodes may have more GPUs than the quotas promise; what nobody was promised is lent like any idle GPU
+        capacity_steps=((-math.inf, workload.cluster.capacity_gpus),),
+    )
     report = check(
         workload.jobs,
         workload.durations_s(),
         workload.cluster.quotas(),
         replay.schedule.stretches,
-        options=CheckOptions(requeueable_share=share, has_own_lanes=POLICIES[replay.policy].has_own_lanes),
+        options=options,
     )
     return [fault.message for fault in report.faults]
 

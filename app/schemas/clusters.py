@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from app.schemas.base import MAX_GPUS, ClusterName, Instant, Name, Received, Sent
+from domain.cluster import MAX_GPUS_OF_A_NODE
 
 MAX_POOLS: Final = 1_000
 MAX_NODES: Final = 5_000
-MAX_GPUS_OF_A_NODE: Final = 1_024
 
 SettingKey = Annotated[str, Field(min_length=1, max_length=63)]
 SettingValue = Annotated[str, Field(max_length=255)]

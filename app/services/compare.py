@@ -132,7 +132,7 @@ def run_one(
         progress=progress,
         checks_plans=checks_plans,
     )
-    report = describe(workload, done, reference_of(workload))
+    report = _report(workload, done, reference_of(workload))
     world = _other_world(workload, reference, may_see_truth=may_see_truth, seed=seed)
     return done, report | _against_other(workload, Lived.of(done.schedule), reference, world)
 

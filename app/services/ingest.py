@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.services.node_fits import on_nodes, require_room
 from data.history import History, content_hash
 from data.readers import READERS
 from data.readers.benchmark_csv import read_nodes, read_pools
+from domain.cluster import Node
 from domain.errors import Fault, SettingError
 from simulator.workload import Workload, make_workload
 
@@ -45,14 +47,20 @@ def load(source: Source) -> Inputs:
     """Read and cut the inputs.
 
     Raises:
-        InputError: with every fault found in a file.
+        InputError: with every fault found in a file, or if quotas or jobs do not fit the nodes.
         SettingError: for an unknown format or instants in the wrong order.
     """
     if source.file_format not in READERS:
         raise SettingError(f"unknown format {source.file_format!r}; there are: {', '.join(READERS)}")
     read = READERS[source.file_format]
     quotas = read_pools(source.pools)
+    nodes: tuple[Node, ...] = ()
+    if source.nodes is not None:
+        nodes = read_nodes(source.nodes)
+        require_room(quotas, nodes, source.nodes)
     jobs = read(source.jobs, quotas, is_lenient=source.is_lenient)
+    if nodes:
+        jobs = on_nodes(jobs, nodes, source.train_until_s, is_lenient=source.is_lenient)
     earlier: History | None = None
     if source.history is not None:
         earlier = read(source.history, None, is_lenient=source.is_lenient)
@@ -62,7 +70,7 @@ def load(source: Source) -> Inputs:
         train_until_s=source.train_until_s,
         eval_from_s=source.train_until_s if source.eval_from_s is None else source.eval_from_s,
         earlier=earlier,
-        nodes=read_nodes(source.nodes) if source.nodes is not None else (),
+        nodes=nodes,
     )
     hashes = {"jobs_sha256": content_hash(jobs.frame)}
     skipped = jobs.skipped

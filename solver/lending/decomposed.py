@@ -1,7 +1,7 @@
 """Large problems by groups of pools, one after another, guided by the linear relaxation of the whole.
 
 The relaxation, all counts continuous, is solved at once: it is a linear program with a few hundred rows,
-whatever the size of the cluster, and its optimum bounds every plan. Then each group of pools is solved in
+whatever the size of the cluster, and its optimum bounds every choice. Then each group of pools is solved in
 integers with what is left when the groups before it have what they chose and those after it have what the
 relaxation gives them: idle GPUs, budget, cells of nodes; the risk lines are shifted by what the others lend
 ahead. The relaxation's own choice for the group fits there, so a group loses only what its own integers
@@ -16,7 +16,7 @@ import numpy as np
 from solver.lending.curves import FloatArray
 from solver.lending.greedy import greedy_counts
 from solver.lending.milp import HighsSolver
-from solver.lending.problem import IntArray, LendingProblem, Placeability, Utility
+from solver.lending.problem import IntArray, LendingProblem, Placeability, Utility, gap_of
 from solver.lending.solve import Answer, Limits
 
 DEFAULT_GROUP: Final = 1500
@@ -54,9 +54,15 @@ class DecomposedSolver:
             return self._inner.solve(problem, hint, wall_s)
         relaxed = self._inner.relax(problem, limit_s)
         if relaxed.values is None:
-            return Answer(None, is_cut=True, is_killed=relaxed.is_killed, wall_s=relaxed.wall_s)
+            return Answer(
+                None,
+                is_cut=relaxed.is_cut,
+                is_killed=relaxed.is_killed,
+                wall_s=relaxed.wall_s,
+                failure=relaxed.failure,
+            )
         choice, work, spent_s = relaxed.values.copy(), relaxed.work, relaxed.wall_s
-        is_cut = False
+        is_cut, failure = False, ""
         for members in groups:
             part = _part(problem, choice, members)
             counts = greedy_counts(part)
@@ -64,6 +70,7 @@ class DecomposedSolver:
                 answer = self._inner.solve(part, counts, limit_s - spent_s)
                 work, spent_s = work + answer.work, spent_s + answer.wall_s
                 is_cut |= answer.is_cut
+                failure = failure or answer.failure
                 if answer.counts is not None:
                     counts = answer.counts
             choice[members] = counts
@@ -73,10 +80,11 @@ class DecomposedSolver:
         return Answer(
             counts,
             bound=relaxed.bound,
-            is_proven=_is_close(problem.objective(counts), relaxed.bound, self.limits.gap),
+            is_proven=gap_of(problem.objective(counts), relaxed.bound, problem.value_unit) <= self.limits.gap,
             is_cut=is_cut or spent_s >= limit_s,
             work=work,
             wall_s=spent_s,
+            failure=failure,
         )
 
 
@@ -89,10 +97,6 @@ def pool_groups(problem: LendingProblem, classes_per_group: int) -> list[IntArra
             groups.append([])
         groups[-1] += members
     return [np.array(sorted(group), dtype=np.int64) for group in groups if group]
-
-
-def _is_close(objective: float, bound: float, gap: float) -> bool:
-    return bound - objective <= gap * max(abs(objective), 1e-9)
 
 
 def _left_by(problem: LendingProblem, others: FloatArray) -> LendingProblem:

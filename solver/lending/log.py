@@ -38,10 +38,10 @@ class PlanLog:
     def as_report(self) -> dict[str, Any]:
         """Counts of plans, and the gaps of those that are not empty.
 
-        `proven_pct` is the share proven to be within the gap that was asked for, `without_bound` how many
-        could say nothing of the best plan; the quantiles of the gap are over the others, null where there
-        are none. `solver_work` adds up the solver's own deterministic measure, `risk_jobs` the jobs that the
-        plans were expected to slow when they were made.
+        `proven_pct` is the share proven to be within the gap that was asked for (within the lines of their
+        round: `LendingPlan.bound`), `without_bound` how many could say nothing of the best plan; the
+        quantiles of the gap are over the others, null where there are none. `solver_work` adds up the
+        solver's own deterministic measure, `risk_jobs` the jobs that plans were expected to slow when made.
         """
         bounded = [100.0 * gap for gap in self._gaps if np.isfinite(gap)]
         solved = len(self._gaps)

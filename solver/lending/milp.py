@@ -3,7 +3,8 @@
 HiGHS is asked to stop after so many nodes, which is the same everywhere; its time limit is a kill switch.
 It may overrun that, and MathOpt's interrupter has no effect on it (OR-Tools 9.15: interrupted after one
 second, it solved on to the end), so by default it runs in a process of its own (`solver.lending.child`),
-which is ended when it is half a second late. Where that is, the caller goes on with the greedy plan.
+which is ended when it is half a second late. Where that is, or where the process does not start or dies, the
+caller goes on with the greedy plan.
 """
 
 import math
@@ -24,13 +25,15 @@ LATE_S = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxed:
-    """Optimum of the linear relaxation; `values` is None if it was not found in time."""
+    """Optimum of the linear relaxation; `values` is None if it was not found in time, or something failed."""
 
     values: FloatArray | None
     bound: float
     work: float
     wall_s: float
     is_killed: bool = False
+    is_cut: bool = False
+    failure: str = ""
 
 
 class HighsSolver:
@@ -84,8 +87,10 @@ class HighsSolver:
         limit_s = self._limits.wall_s if wall_s is None else wall_s
         reply = self._ask(replace(program, is_integer=np.zeros_like(program.is_integer)), (), limit_s)
         if reply is None or not reply.is_optimal:
-            wall_s = limit_s + LATE_S if reply is None else reply.wall_s
-            return Relaxed(None, math.inf, 0.0, wall_s, is_killed=reply is None)
+            if reply is None:
+                return Relaxed(None, math.inf, 0.0, limit_s + LATE_S, is_killed=True, is_cut=True)
+            is_cut = reply.is_cut or not reply.failure
+            return Relaxed(None, math.inf, 0.0, reply.wall_s, is_cut=is_cut, failure=reply.failure)
         values = np.clip(np.array(reply.values), 0.0, problem.most())
         return Relaxed(values, reply.bound * program.value_unit, float(reply.iterations), reply.wall_s)
 

@@ -141,6 +141,8 @@ def _choose(problem: LendingProblem, solver: LendingSolver | None, spent_s: floa
         return answer, replace(found, reason=f"the solver's choice fails the check: {broken[0]}")
     status = PlanStatus.OPTIMAL if answer.is_proven else PlanStatus.FEASIBLE
     reason = "the wall clock ended the search" if answer.is_cut else ""
+    if answer.failure:
+        reason = f"the solver failed in a part of it: {answer.failure}"
     if problem.objective(greedy) > problem.objective(counts):
         return answer, _Found(greedy, status, answer.bound, Fallback.GREEDY_BETTER, reason)
     return answer, _Found(counts, status, answer.bound, Fallback.NONE, reason)
@@ -189,4 +191,5 @@ def _plan(
         rounds=effort[2],
         fallback=found.fallback,
         reason=reason,
+        value_unit=problem.value_unit,
     )

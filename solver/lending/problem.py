@@ -1,5 +1,6 @@
 """The lending problem of one instant, and the plan that answers it."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -15,6 +16,9 @@ BoolArray = NDArray[np.bool_]
 
 TOLERANCE: Final = 1e-5
 """Slack, relative to the side it is compared with, that rounding may use up: ten times a solver's own."""
+
+SAME_WORTH: Final = 1e-6
+"""Worths that differ by less are the same to a solver, in units of value (`LendingProblem.value_unit`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,6 +147,11 @@ class LendingProblem:
         return int(self.pool.size)
 
     @property
+    def value_unit(self) -> float:
+        """Value of the dearest job that waits, 1 where none is worth anything: the unit solvers count in."""
+        return float(self.value.max(initial=0.0)) or 1.0
+
+    @property
     def allowed_jobs(self) -> float:
         """The budget, and what rounding may use up beside it."""
         return max(self.budget_jobs, 0.0) * (1.0 + TOLERANCE) + 1e-9
@@ -205,11 +214,23 @@ class LendingProblem:
         return tuple(found)
 
 
+def gap_of(objective: float, bound: float, value_unit: float) -> float:
+    """How far what is worth `objective` may be from the best, as a share of the larger of it and the bound.
+
+    It is 0 where both are the same to a solver: of a plan worth nothing, rounding would else be any number
+    of per cent. Infinite where there is no bound.
+    """
+    if not np.isfinite(bound):
+        return float("inf")
+    missing = bound - objective
+    return 0.0 if missing <= SAME_WORTH * value_unit else missing / max(abs(objective), abs(bound))
+
+
 class PlanStatus(StrEnum):
-    """What is known about a plan."""
+    """What is known about a plan, within the lines of the round it was chosen in (`LendingPlan.bound`)."""
 
     OPTIMAL = "optimal"
-    """No plan is better by more than the gap that was asked for."""
+    """No choice is better by more than the gap that was asked for."""
     FEASIBLE = "feasible"
     """Checked; a limit ended the search before more was proven."""
     GREEDY = "greedy"
@@ -243,8 +264,9 @@ class LendingPlan:
         job_ids: the same by name, in the order of the classes; empty where the problem names no jobs.
         status: what is known about it.
         objective: what it is worth.
-        bound: no plan for the same problem is worth more; infinite where nothing is proven.
-        gap: (bound - objective) / max(|objective|, 1e-9); infinite likewise.
+        bound: no choice is worth more that keeps to the lines with the budget they had in the round of this
+            choice; infinite where nothing is proven. One that only the exact risk lets pass may be.
+        gap: (bound - objective) / max(|objective|, |bound|), 0 where they hardly differ (`gap_of`).
         risk_jobs: jobs expected to be slowed, by the lines.
         exact_risk_jobs: the same by the exact model; None where none was given. Where it is given it keeps
             to the budget, and the lines may exceed it.
@@ -257,6 +279,7 @@ class LendingPlan:
         fallback: what stood in for the solver's own answer.
         reason: in words, why the plan is empty or a fallback.
         is_cut: the wall clock ended a solve, or left no time for another: the plan need not repeat.
+        value_unit: value of the dearest job that waited (`LendingProblem.value_unit`).
     """
 
     counts: IntArray
@@ -275,20 +298,19 @@ class LendingPlan:
     is_cut: bool = False
     drawn_jobs: float | None = None
     drawn_error: float | None = None
+    value_unit: float = 1.0
 
     def said(self) -> dict[str, Any]:
         """Everything but names and seconds as plain values: what is not proven is None, not infinite."""
-        return {
+        said = {
             "status": self.status.value,
             "starts": int(self.counts.sum()),
             "objective": self.objective,
-            "bound": self.bound if np.isfinite(self.bound) else None,
-            "gap": self.gap if np.isfinite(self.gap) else None,
+            "bound": self.bound,
+            "gap": self.gap,
             "risk_jobs": self.risk_jobs if self.exact_risk_jobs is None else self.exact_risk_jobs,
             "drawn_jobs": self.drawn_jobs,
-            "drawn_error": None
-            if self.drawn_error is None or np.isinf(self.drawn_error)
-            else self.drawn_error,
+            "drawn_error": self.drawn_error,
             "send_backs": self.send_backs,
             "work": self.work,
             "rounds": self.rounds,
@@ -296,10 +318,9 @@ class LendingPlan:
             "reason": self.reason,
             "is_cut": self.is_cut,
         }
+        return {name: None if value in {math.inf, -math.inf} else value for name, value in said.items()}
 
     @property
     def gap(self) -> float:
-        """How far the plan may be from the best one, as a share of what it is worth; 0 if proven best."""
-        if not np.isfinite(self.bound):
-            return float("inf")
-        return max(0.0, self.bound - self.objective) / max(abs(self.objective), 1e-9)
+        """How far the plan may be from what `bound` allows, as a share (`gap_of`); 0 if proven best there."""
+        return gap_of(self.objective, self.bound, self.value_unit)

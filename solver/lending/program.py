@@ -103,7 +103,7 @@ class _Rows:
 def program_of(problem: LendingProblem) -> Program:
     """Rows and columns of a problem."""
     most = problem.most()
-    value_unit = float(problem.value.max(initial=0.0)) or 1.0
+    value_unit = problem.value_unit
     rows = _Rows(problem, most, value_unit)
     rows.row(np.arange(problem.num_classes), problem.width_gpus.astype(float), -np.inf, problem.idle_gpus)
     _add_risk(rows, problem, most, value_unit)

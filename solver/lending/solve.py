@@ -35,13 +35,13 @@ class Answer:
 
     Attributes:
         counts: (classes,) jobs to start; None if it has no choice to offer.
-        bound: no choice is worth more; infinite if it cannot say.
+        bound: no choice for the problem that was asked is worth more; infinite if it cannot say.
         is_proven: it stopped because the gap was reached.
         is_cut: the wall clock ended it.
         is_killed: it did not stop by itself.
         work: simplex iterations (HiGHS) or deterministic seconds (CP-SAT).
-        wall_s: seconds, as it says itself.
-        failure: what broke it, if something did.
+        wall_s: seconds, as it says itself, and those that starting its process took.
+        failure: what broke it, if something did; with counts, what broke it in a part of the problem.
     """
 
     counts: IntArray | None

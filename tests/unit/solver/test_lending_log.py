@@ -34,7 +34,22 @@ def test_plans_are_counted_by_what_is_known_of_them():
         "failed-draws": 0,
     }
     assert said["proven_pct"] == 50.0
-    assert np.allclose([said["gap_median_pct"], said["gap_worst_pct"]], [0.1, 10.0])
+    assert np.allclose([said["gap_median_pct"], said["gap_worst_pct"]], [0.1 / 1.001, 10.0 / 1.1])
     assert said["without_bound"] == 1
     assert (said["rounds"], said["solver_work"], said["starts"]) == (5, 8.0, 12)
     assert said["risk_jobs"] == 1.25
+
+
+def test_the_gap_of_a_plan_worth_nothing_is_no_division_by_nothing():
+    """HiGHS leaves 2e-8 between an empty plan and its bound: that is rounding, not 2,000 per cent."""
+    assert plan(PlanStatus.OPTIMAL, 0.0, 2e-8).gap == 0.0
+    assert plan(PlanStatus.OPTIMAL, -1e-7, 2e-8).gap == 0.0
+    assert plan(PlanStatus.FEASIBLE, 0.0, 0.5).gap == 1.0
+    assert plan(PlanStatus.FEASIBLE, 1e-4, 0.5).gap < 1.0
+    assert np.isclose(plan(PlanStatus.FEASIBLE, -0.5, -0.4).gap, 0.2)
+    assert plan(PlanStatus.FEASIBLE, 1.0, float("inf")).gap == float("inf")
+
+
+def test_what_counts_as_the_same_worth_is_in_units_of_the_dearest_job():
+    assert plan(PlanStatus.FEASIBLE, 0.0, 5e-8, value_unit=1e-3).gap == 1.0
+    assert plan(PlanStatus.FEASIBLE, 0.0, 5e-4, value_unit=1e3).gap == 0.0

@@ -1,6 +1,7 @@
 """The solvers against each other, and how they are stopped."""
 
 import ctypes
+import os
 import sys
 from dataclasses import replace
 
@@ -76,6 +77,7 @@ def test_highs_stops_at_its_nodes_and_says_so():
 def test_a_plan_cut_by_the_wall_clock_says_so():
     solver = HighsSolver(Limits(gap=0.0, nodes=10**7, wall_s=0.1))
     try:
+        solver.solve(problem(), wall_s=60.0)  # its process is there from here on
         plan = plan_lending(hard_problem(), solver)
     finally:
         solver.close()
@@ -94,12 +96,13 @@ def test_a_solver_that_does_not_stop_is_ended_and_the_next_question_is_answered(
         seed=1,
         wall_s=600.0,
     )
+    small = program_of(problem())
+    easy = replace(endless, model=model_proto(small).SerializeToString(), num_values=1)
     child = ChildProcess()
     try:
+        assert child.ask(easy, limit_s=60.0) is not None
         assert child.ask(endless, limit_s=0.2) is None
-        small = program_of(problem())
-        model = model_proto(small).SerializeToString()
-        reply = child.ask(replace(endless, model=model, num_values=1), limit_s=30.0)
+        reply = child.ask(easy, limit_s=60.0)
     finally:
         child.close()
     assert reply is not None
@@ -118,7 +121,7 @@ def endless(monkeypatch):
 def test_of_a_solver_that_never_answers_the_greedy_plan_is_left(classes):
     """It reads nothing either, so a model that is more than a pipe holds must not wait for it."""
     asked = random_problem(4, classes=classes)
-    solver = HighsSolver(Limits(wall_s=0.01))
+    solver = HighsSolver(Limits(wall_s=1.0))
     try:
         plan = plan_lending(asked, solver)
         by_groups = plan_lending(asked, DecomposedSolver(solver, classes_per_group=1, whole_up_to=1))
@@ -131,6 +134,78 @@ def test_of_a_solver_that_never_answers_the_greedy_plan_is_left(classes):
     assert by_groups.counts.tolist() == plan.counts.tolist()
     assert by_groups.is_cut
     assert by_groups.fallback is Fallback.KILLED
+
+
+READY = "import os, signal, sys; sys.stdout.buffer.write(bytes([5] + 7 * [0]) + b'ready'); sys.stdout.flush()"
+DIES = "sys.stdin.buffer.read(8); os.kill(os.getpid(), signal.SIGKILL)"
+BROKEN = {
+    "no such program": (("/nonexistent/solver",), "does not start: [Errno 2]"),
+    "exits at once": (("/bin/false",), "does not start: exit status 1"),
+    "is killed in a solve": ((sys.executable, "-Sc", f"{READY}; {DIES}"), "died: ended by SIGKILL"),
+    "exits in a solve": ((sys.executable, "-Sc", f"{READY}; sys.exit(7)"), "died: exit status 7"),
+    "talks nonsense": (
+        (
+            sys.executable,
+            "-Sc",
+            f"{READY}; sys.stdout.buffer.write(bytes([1] + 7 * [0]) + b'?'); sys.stdin.read()",
+        ),
+        "does not answer in its own words",
+    ),
+}
+
+
+@pytest.mark.parametrize(("command", "found"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("by_groups", [False, True])
+def test_a_process_that_does_not_start_or_dies_is_no_answer_and_says_how(
+    monkeypatch, command, found, by_groups
+):
+    monkeypatch.setattr(child_module, "_COMMAND", command)
+    asked = random_problem(4, classes=12)
+    highs = HighsSolver(Limits(wall_s=30.0))
+    solver = DecomposedSolver(highs, classes_per_group=1, whole_up_to=1) if by_groups else highs
+    try:
+        plan = plan_lending(asked, solver, asked.risk_jobs)
+    finally:
+        highs.close()
+    assert plan.counts.tolist() == greedy_counts(asked).tolist()
+    assert (plan.status, plan.fallback) == (PlanStatus.GREEDY, Fallback.GREEDY_NO_ANSWER)
+    assert found in plan.reason
+    assert "did not stop" not in plan.reason
+    assert not plan.is_cut
+
+
+def test_a_start_that_hangs_takes_no_longer_than_the_limit_and_goes_on_for_the_next_question(
+    monkeypatch, tmp_path
+):
+    """It waits to be let go before it says that it is ready; what it is then is the solver."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    waits = f"open({str(gate)!r}).close()\n"
+    solver_itself = "import runpy; runpy.run_module('solver.lending.child', run_name='__main__')"
+    monkeypatch.setattr(child_module, "_COMMAND", (sys.executable, "-c", waits + solver_itself))
+    solver = HighsSolver(Limits(wall_s=0.01))
+    try:
+        plan = plan_lending(problem(), solver)
+        gate.write_text("")  # waits for it to have come so far
+        later = solver.solve(problem(), wall_s=60.0)
+    finally:
+        solver.close()
+    assert (plan.status, plan.fallback) == (PlanStatus.GREEDY, Fallback.GREEDY_NO_ANSWER)
+    assert "was not ready before the limit" in plan.reason
+    assert plan.is_cut
+    assert (later.counts.tolist(), later.failure) == ([3], "")
+
+
+def test_a_start_that_hangs_for_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr(child_module, "_COMMAND", (sys.executable, "-Sc", "while True: pass"))
+    monkeypatch.setattr(child_module, "_START_S", 0.0)
+    solver = HighsSolver(Limits(wall_s=0.01))
+    try:
+        assert "was not ready" in plan_lending(problem(), solver).reason
+        monkeypatch.undo()
+        assert solver.solve(problem(), wall_s=60.0).counts.tolist() == [3]
+    finally:
+        solver.close()
 
 
 @pytest.mark.parametrize("seed", range(8))
