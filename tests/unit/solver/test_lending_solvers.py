@@ -138,6 +138,7 @@ def test_of_a_solver_that_never_answers_the_greedy_plan_is_left(classes):
 
 READY = "import os, signal, sys; sys.stdout.buffer.write(bytes([5] + 7 * [0]) + b'ready'); sys.stdout.flush()"
 DIES = "sys.stdin.buffer.read(8); os.kill(os.getpid(), signal.SIGKILL)"
+NONSENSE = "sys.stdout.buffer.write(bytes([1] + 7 * [0]) + b'?'); sys.stdout.flush()"
 BROKEN = {
     "no such program": (("/nonexistent/solver",), "does not start: [Errno 2]"),
     "exits at once": (("/bin/false",), "does not start: exit status 1"),
@@ -147,7 +148,7 @@ BROKEN = {
         (
             sys.executable,
             "-Sc",
-            f"{READY}; sys.stdout.buffer.write(bytes([1] + 7 * [0]) + b'?'); sys.stdin.read()",
+            f"{READY}; sys.stdin.buffer.read(8); {NONSENSE}; sys.stdin.read()",
         ),
         "does not answer in its own words",
     ),
