@@ -103,6 +103,15 @@ class OpenPlan:
         return self._idle
 
     @property
+    def guest_ids(self) -> frozenset[str]:
+        """The guests that count."""
+        return frozenset(self._guests)
+
+    def told_idle(self, gpus: int) -> None:
+        """So many GPUs may be lent now, whatever was counted here."""
+        self._idle = gpus
+
+    @property
     def spent_jobs(self) -> float:
         """Jobs that the guests that stand are expected to slow."""
         return self._spent

@@ -1,5 +1,6 @@
 """Own lane, and lending by forecast: what may be lent now without a lane noticing later."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -119,9 +120,11 @@ class Anticipatory:
         if job is None:
             return
         look = self._lender.look_ahead(now_s)
-        self._lend_greedily(look, idle_gpus, self._allowed(self._lender.budget.left(now_s)))
+        allowed = self._allowed(self._lender.budget.left(now_s))
+        self._lend_one_by_one(idle_gpus, lambda job: self._accept(look, job, allowed))
 
-    def _lend_greedily(self, look: LookAhead, idle_gpus: int, allowed: float) -> None:
+    def _lend_one_by_one(self, idle_gpus: int, accept: Callable[[Job], float | None]) -> None:
+        """Propose those whom `accept` gives a charge, until it has refused so many in a row."""
         refused: list[Job] = []
         passed_over: list[Job] = []
         without_place: set[int] = set()
@@ -134,7 +137,7 @@ class Anticipatory:
                 passed_over.append(job)
                 continue
             self._pending.discard(job.job_id)
-            charge = self._accept(look, job, allowed)
+            charge = accept(job)
             if charge is None:
                 refused.append(job)
             else:

@@ -18,7 +18,8 @@ from solver.lending.milp import HighsSolver
 from solver.lending.plan import plan_lending
 from solver.lending.problem import IntArray, LendingPlan, LendingProblem, Placeability, placeability
 from solver.lending.solve import Limits
-from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
+from solver.lending.standing import StandingPlan, Yardstick
+from solver.lending.value import FAIRNESS, PoolsNow, PoolTerms, ValueSettings, job_values
 from solver.lending.verify import Situation, Verified, verify
 from solver.lookahead import Guests, LookAhead
 from solver.placement.room import Gang
@@ -32,6 +33,7 @@ _REPLAY_LIMITS: Final = replace(_LIMITS, wall_s=120.0)
 _PART_OF_BUDGET: Final = 0.1
 """Of what is left of the budget, the part one plan may use: there will be others."""
 _LEAST_CANDIDATES: Final = 2
+_BETWEEN: Final = ("greedy", "plan")
 _WHOLE_UP_TO: Final = 8_000
 """Classes that are solved whole: up to some 50,000 GPUs that is faster than by groups of pools."""
 
@@ -42,19 +44,24 @@ class PlannedSettings(LenderSettings):
 
     Attributes:
         fairness: how pools are treated, see `solver.lending.value`: `none`, `lowest-use`, `maxmin`, `beta`.
-        plan_s: a plan is made anew after so long; in between, what comes is answered greedily.
+        plan_s: a plan is made anew after so long.
+        between: how single jobs are answered in between: `greedy`, each by the exact risk, as in
+            `anticipatory`; or `plan`, by what the plan that stands has left of its budget, at its prices.
         hold_s: where nodes are known, they keep room for the widest gang of each pool that the reference
             starts within so long.
     """
 
     fairness: str = "lowest-use"
     plan_s: float = 300.0
+    between: str = "greedy"
     hold_s: float = 900.0
 
     def __post_init__(self) -> None:
         super(PlannedSettings, self).__post_init__()
         if self.fairness not in FAIRNESS:
             raise ValueError(f"fairness is {self.fairness!r}, must be one of {', '.join(FAIRNESS)}")
+        if self.between not in _BETWEEN:
+            raise ValueError(f"between is {self.between!r}, must be one of {', '.join(_BETWEEN)}")
         for name in ("plan_s", "hold_s"):
             if not 0.0 <= getattr(self, name) < np.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}, must be at least 0 and finite")
@@ -68,8 +75,8 @@ class Planned(Anticipatory):
     risk and within a part of the budget. A job is worth more the longer it has waited for its length and the
     less its pool uses of its quota; the price is such that a job of average worth may slow as many as in
     `anticipatory`. Of a class, the jobs of most value start, ties by (submit, id). The exact risk of the
-    choice is computed guest by guest and has to fit. In between, events are answered greedily from the same
-    budget.
+    choice is computed guest by guest and has to fit, and so have fresh draws. In between, single jobs are
+    answered greedily from the same budget, or from what is left of the plan (`between`).
 
     Where nodes are known, the program has rows that say which gangs can be placed at once beside what is
     kept for the next ones in line, so a plan that is carried out as a whole leaves nobody without nodes.
@@ -79,6 +86,8 @@ class Planned(Anticipatory):
         super().__init__(context, settings)
         self._fairness = FAIRNESS[settings.fairness]
         self._plan_s = settings.plan_s
+        self._asks_plan = settings.between == "plan"
+        self._standing: StandingPlan | None = None
         self._hold_s = settings.hold_s
         self._quota = np.array(list(context.quotas.values()), dtype=float)
         is_live = context.is_live
@@ -122,25 +131,47 @@ class Planned(Anticipatory):
         return None if self._behind is None else self._behind.said()
 
     def _lend(self, idle_gpus: int, now_s: float) -> None:
-        fitting = [
-            job
-            for job in self._jobs.values()
-            if job.num_gpus <= idle_gpus and job.job_id not in self._lender.lanes.due
-        ]
         # asked again at the instant of a plan, it plans again: plans are proposals
-        is_due = now_s == self._planned_s or now_s >= self._planned_s + self._plan_s
-        if not is_due or len(fitting) < _LEAST_CANDIDATES:
+        if now_s == self._planned_s or now_s >= self._planned_s + self._plan_s:
+            fitting = [
+                job
+                for job in self._jobs.values()
+                if job.num_gpus <= idle_gpus and job.job_id not in self._lender.lanes.due
+            ]
+            if len(fitting) >= _LEAST_CANDIDATES:
+                self._planned_s = now_s
+                self._plan(fitting, idle_gpus, now_s)
+                return
+        if self._asks_plan and self._standing is not None:
+            self._lend_by_plan(self._standing, idle_gpus, now_s)
+        else:
             super()._lend(idle_gpus, now_s)
-            return
-        self._planned_s = now_s
-        self._plan(fitting, idle_gpus, now_s)
+
+    def _lend_by_plan(self, standing: StandingPlan, idle_gpus: int, now_s: float) -> None:
+        """Answer single jobs from the plan that stands."""
+        lender = self._lender
+        standing.refresh(lender.lanes.guests, idle_gpus)
+        self._lend_one_by_one(
+            idle_gpus,
+            lambda job: standing.charge_of(
+                job,
+                now_s,
+                rank=lender.rank[job.pool],
+                median_s=lender.keys[job.job_id][0],
+                fresh=lender.fresh[job.job_id],
+                may_go=lender.may_send_back(job),
+            ),
+        )
 
     def _plan(self, fitting: list[Job], idle_gpus: int, now_s: float) -> None:
         look = self._lender.look_ahead(now_s)
         left = self._lender.budget.left(now_s)
         candidates = self._candidates(fitting, look, now_s)
+        mean_value = max(float(candidates.value.mean()), 1e-12)
+        candidates = replace(candidates, value=candidates.value / mean_value)
         classes = group(candidates)
-        problem = self._problem(classes, look, idle_gpus, left)
+        terms = self._terms(classes, idle_gpus)
+        problem = self._problem(classes, look, idle_gpus, left, terms)
         plan = plan_lending(
             problem,
             self._solver,
@@ -150,6 +181,9 @@ class Planned(Anticipatory):
         plan = passed_draws(problem, plan, self._draws(classes, now_s), classes.members)
         self.last_plan = self._behind = plan
         self._log.add(plan)
+        if self._asks_plan:
+            yardstick = Yardstick(mean_value, terms.factor, look.net_of_backlog())
+            self._standing = StandingPlan(problem, plan, classes.members, yardstick)
         for job_id in plan.job_ids:
             job = self._jobs[job_id]
             # rows are exact for GPUs of one type only
@@ -185,23 +219,27 @@ class Planned(Anticipatory):
             width_gpus=width,
             median_s=median_s,
             tail_s=np.array([lender.tail_s(job) for job in jobs]),
-            value=value / max(float(value.mean()), 1e-12),
+            value=value,
             alive_gpus=width[:, None] * fresh * look.net_of_backlog()[pool],
             is_requeueable=is_requeueable,
             kind=None if self._room is None else np.array([self._kinds[job.gpu_type] for job in jobs]),
         )
 
-    def _problem(self, classes: JobClasses, look: LookAhead, idle_gpus: int, left: float) -> LendingProblem:
-        allowed = self._allowed(left)
+    def _terms(self, classes: JobClasses, idle_gpus: int) -> PoolTerms:
         asked = np.bincount(
             classes.pool, weights=classes.count * classes.width_gpus, minlength=self._quota.size
         ).astype(np.float64)
         used = self._lender.used_gpus()
-        terms = self._fairness(
+        return self._fairness(
             PoolsNow(self._quota, used, asked, float(idle_gpus)),
             ValueSettings(),
             float(np.median(classes.value)),
         )
+
+    def _problem(
+        self, classes: JobClasses, look: LookAhead, idle_gpus: int, left: float, terms: PoolTerms
+    ) -> LendingProblem:
+        allowed = self._allowed(left)
         budget = 0.0 if self._settings.eps == 0.0 else max(_PART_OF_BUDGET * left, allowed)
         return classes.problem(
             idle_gpus=idle_gpus,

@@ -160,3 +160,61 @@ def test_its_plans_pass_the_checker_and_are_the_same_each_time(fairness, capfd):
 def test_settings_that_make_no_sense_are_refused(wrong):
     with pytest.raises(SettingError, match=next(iter(wrong))):
         built("planned", {}, **wrong)
+
+
+def test_between_plans_the_plan_that_stands_can_be_asked():
+    """Two are lent to, at 0.93 of a budget for three; a third fits it and is charged as a plan would be."""
+    lives = {"own": 9e4} | {f"long-{k}": 5000.0 for k in range(6)}
+    waiting = [beyond(f"long-{k}") for k in range(6)]
+
+    def after_a_plan(between: str):
+        policy = built("planned", lives, Coming(0.5), eps="0.5", between=between)
+        policy._lender.budget.left = lambda _now_s: 1e-9
+        chosen = started(policy, full(), *waiting[:2])
+        assert chosen == ["long-0", "long-1", "own"]
+        for one in (full(), *waiting[:2]):
+            policy.started(one, 0.0)
+        for one in waiting[2:]:
+            policy.submitted(one, 10.0)
+        return policy
+
+    asked = after_a_plan("plan")
+    first = asked.last_plan
+    starts = [start.job.job_id for start in asked.decide(10.0, 4).starts]
+    assert starts == ["long-2"], "a fourth would exceed the budget"
+    assert asked.last_plan is first
+    charge = asked._proposed["long-2"][1]
+    fresh = built("planned", lives, Coming(0.5), eps="0.5")
+    fresh._lender.budget.left = lambda _now_s: 1e-9
+    started(fresh, full(), *waiting[:3])
+    whole = fresh.last_plan
+    assert first.exact_risk_jobs + charge == pytest.approx(whole.exact_risk_jobs, rel=0.02)
+    assert len(after_a_plan("greedy").decide(10.0, 4).starts) == 4, "each alone is within what one may slow"
+
+
+def test_between_plans_guests_that_are_gone_give_back_what_they_held():
+    lives = {"own": 9e4} | {f"long-{k}": 5000.0 for k in range(6)}
+    waiting = [beyond(f"long-{k}") for k in range(6)]
+    policy = built("planned", lives, Coming(0.5), eps="0.5", between="plan")
+    policy._lender.budget.left = lambda _now_s: 1e-9
+    assert started(policy, full(), *waiting[:3]) == ["long-0", "long-1", "long-2", "own"]
+    for one in (full(), *waiting[:3]):
+        policy.started(one, 0.0)
+    policy.submitted(waiting[3], 10.0)
+    assert policy.decide(10.0, 3).starts == ()
+    policy.ended(waiting[0], 20.0)
+    assert [start.job.job_id for start in policy.decide(20.0, 4).starts] == ["long-3"]
+
+
+def test_a_plan_without_a_price_for_sending_back_lends_to_nobody_who_may_be():
+    lives = {"own": 9e4} | {name: 600.0 for name in "xyz"}
+    policy = built("planned", lives, requeueable="0.6", between="plan")
+    assert started(policy, full(), beyond("x"), beyond("y")) == ["own", "x", "y"]
+    for one in (full(), beyond("x"), beyond("y")):
+        policy.started(one, 0.0)
+    policy.submitted(job("z", 10.0, 1, requeue_u=0.5), 10.0)
+    assert policy.decide(10.0, 4).starts == ()
+    greedy = built("planned", lives, requeueable="0.6")
+    started(greedy, full(), beyond("x"), beyond("y"))
+    greedy.submitted(job("z", 10.0, 1, requeue_u=0.5), 10.0)
+    assert "z" in {start.job.job_id for start in greedy.decide(10.0, 4).starts}
