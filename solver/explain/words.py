@@ -18,9 +18,11 @@ class Why(StrEnum):
     MEMORY = "memory"
     BEHIND_DUE_JOB = "behind-due-job"
     HELD_FOR_POOL = "held-for-pool"
+    HELD_FOR_BURST = "held-for-burst"
     WOULD_OVERRUN = "would-overrun"
     TOO_LIKELY_SENT_BACK = "too-likely-sent-back"
     BUDGET_SPENT = "budget-spent"
+    NOT_WORTH_ITS_PRICE = "not-worth-its-price"
     LENDING_OFF = "lending-off"
     NOT_REQUEUEABLE = "not-requeueable"
     NOT_CONSIDERED = "not-considered"
@@ -39,6 +41,9 @@ class Lever(StrEnum):
     HIGHER_FINISH = "higher-finish"
     REQUEUEABLE = "requeueable"
     DUE_JOB_SERVED = "due-job-served"
+    EARLIER_GONE = "earlier-gone"
+    LONGER_WAIT = "longer-wait"
+    LANE_FREED = "lane-freed"
     LENDING_ON = "lending-on"
     HIGHER_QUOTA = "higher-quota"
     NODE_FREED = "node-freed"
@@ -48,6 +53,8 @@ class Lever(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Change:
     """What would let the job start now, all else being as it is. Found by trying it.
+
+    A text that does not begin with "starts at once" says what is known instead.
 
     Attributes:
         lever: what would have to be otherwise.

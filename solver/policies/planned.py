@@ -1,12 +1,13 @@
 """Own lane, and a lending plan: which early starts together are worth most within the budget."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from domain.jobs import Job
+from solver.explain.weighed import Weighed
 from solver.lender import LenderSettings
 from solver.lending.classes import Candidates, JobClasses, group
 from solver.lending.curves import MOST_BUDGETS
@@ -15,7 +16,7 @@ from solver.lending.milp import HighsSolver
 from solver.lending.plan import plan_lending
 from solver.lending.problem import IntArray, LendingPlan, LendingProblem, Placeability, placeability
 from solver.lending.solve import Limits
-from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
+from solver.lending.value import FAIRNESS, PoolsNow, PoolTerms, ValueSettings, job_values
 from solver.lookahead import Guests, LookAhead
 from solver.placement.room import Gang
 from solver.policies import anticipatory
@@ -82,6 +83,7 @@ class Planned(Anticipatory):
         self._jobs: dict[str, Job] = {}
         self._kinds: dict[str | None, int] = {}
         self._planned_s = -np.inf
+        self._weighed: Weighed | None = None
         self.last_plan: LendingPlan | None = None
 
     def submitted(self, job: Job, now_s: float) -> None:
@@ -114,6 +116,7 @@ class Planned(Anticipatory):
         # asked again at the instant of a plan, it plans again: plans are proposals
         is_due = now_s == self._planned_s or now_s >= self._planned_s + self._plan_s
         if not is_due or len(fitting) < _LEAST_CANDIDATES:
+            self._weighed = None
             super()._lend(idle_gpus, now_s)
             return
         self._planned_s = now_s
@@ -124,7 +127,8 @@ class Planned(Anticipatory):
         left = self._lender.budget.left(now_s)
         candidates = self._candidates(fitting, look, now_s)
         classes = group(candidates)
-        problem = self._problem(classes, look, idle_gpus, left)
+        terms = self._pool_terms(classes, idle_gpus)
+        problem = self._problem(classes, terms, look, idle_gpus, left)
         plan = plan_lending(
             problem,
             self._solver,
@@ -133,6 +137,18 @@ class Planned(Anticipatory):
         )
         self.last_plan = plan
         self._log.add(plan)
+        self._weighed = Weighed(
+            now_s=now_s,
+            jobs={job.job_id: job for job in fitting},
+            candidates=candidates,
+            classes=classes,
+            factor=terms.factor,
+            problem=problem,
+            plan=plan,
+            look=look.copy(),
+            solver=self._solver,
+            exact_risk=self._risk_of,
+        )
         for job_id in plan.job_ids:
             job = self._jobs[job_id]
             # rows are exact for GPUs of one type only
@@ -174,17 +190,25 @@ class Planned(Anticipatory):
             kind=None if self._room is None else np.array([self._kinds[job.gpu_type] for job in jobs]),
         )
 
-    def _problem(self, classes: JobClasses, look: LookAhead, idle_gpus: int, left: float) -> LendingProblem:
-        allowed = self._allowed(left)
+    def _weighed_at(self, now_s: float) -> Weighed | None:
+        weighed = self._weighed
+        return weighed if weighed is not None and weighed.now_s == now_s else None
+
+    def _pool_terms(self, classes: JobClasses, idle_gpus: int) -> PoolTerms:
         asked = np.bincount(
             classes.pool, weights=classes.count * classes.width_gpus, minlength=self._quota.size
         ).astype(np.float64)
         used = self._lender.used_gpus()
-        terms = self._fairness(
+        return self._fairness(
             PoolsNow(self._quota, used, asked, float(idle_gpus)),
             ValueSettings(),
             float(np.median(classes.value)),
         )
+
+    def _problem(
+        self, classes: JobClasses, terms: PoolTerms, look: LookAhead, idle_gpus: int, left: float
+    ) -> LendingProblem:
+        allowed = self._allowed(left)
         budget = 0.0 if self._settings.eps == 0.0 else max(_PART_OF_BUDGET * left, allowed)
         return classes.problem(
             idle_gpus=idle_gpus,
@@ -212,10 +236,12 @@ class Planned(Anticipatory):
             for ids, count in zip(classes.members, counts.tolist(), strict=True)
             for job_id in ids[:count]
         ]
+        lent = [job for job in chosen if not self._lender.may_send_back(job)]
+        return self._risk_of(lent, look) if lent else 0.0
+
+    def _risk_of(self, lent: Sequence[Job], look: LookAhead) -> float:
+        """Jobs slowed if some start that must run to their end."""
         lender = self._lender
-        lent = [job for job in chosen if not lender.may_send_back(job)]
-        if not lent:
-            return 0.0
         guests = Guests(
             pool=np.array([lender.rank[job.pool] for job in lent]),
             width=np.array([job.num_gpus for job in lent]),
