@@ -61,7 +61,7 @@ class Costs:
         """A shorter life, or a larger allowance."""
         allowed_jobs = self._view.terms.allowed_jobs
         cell = longest(lambda fresh: self._try(fresh).charge <= allowed_jobs, self._view, self._job)
-        text = f"starts at once if one early start might slow {self.charge:.2g} jobs"
+        text = f"starts at once if one early start might slow {self.charge:.3g} jobs"
         return (*shorter(self._view, cell), Change(Lever.LARGER_ALLOWANCE, self.charge, text))
 
     def for_whom(self) -> dict[str, float | str]:
@@ -104,7 +104,7 @@ class Costs:
         pool, missing = evidence["pool"], float(evidence["missing_gpus"])
         if self.part.pool is not None:
             return (
-                f"for a burst of pool {pool} that may come, larger than any that is forecast "
+                f"for a burst of pool {pool} that may come, though it is too rare for the scenarios "
                 f"(such as {float(evidence['burst_gpus']):.3g} GPUs; {missing:.2g} would be missing then)"
             )
         short = 1.0 - float(evidence["level"])

@@ -62,7 +62,15 @@ class _Refusal:
             found = self._budget_spent(costs)
         else:
             found = costs.refusal()
-        return replace(found, changes=(*found.changes, *self._if_sent_back()))
+        return replace(found, changes=(*self._once_reached(found.changes), *self._if_sent_back()))
+
+    def _once_reached(self, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+        """What would make it cheap enough does not start it where the search ends before it."""
+        turn = self._turn
+        if turn is not None and len(turn.refused) < self._view.terms.refusals:
+            return changes
+        says = "would be lent to, once the search reaches it,"
+        return tuple(replace(one, text=one.text.replace("starts at once", says, 1)) for one in changes)
 
     def _if_sent_back(self) -> tuple[Change, ...]:
         """That it would start if it could be sent back, where that is so."""
@@ -100,7 +108,8 @@ class _Refusal:
         cell = longest(lambda fresh: view.look.chance_sent_back(job.num_gpus, fresh) <= finish, view, job)
         text = f"with a chance of {chance:.2g} it would be sent back before it ends, {finish:.2g} may be"
         evidence = {"chance_sent_back": chance, "finish": finish}
-        return Waiting(job, Why.TOO_LIKELY_SENT_BACK, text, evidence, (*changes, *shorter(view, cell)))
+        found = self._once_reached((*changes, *shorter(view, cell)))
+        return Waiting(job, Why.TOO_LIKELY_SENT_BACK, text, evidence, found)
 
     def _not_considered(self, price: float, allowed: float) -> Waiting:
         turn, most = self._turn or _UNTOLD, self._view.terms.refusals

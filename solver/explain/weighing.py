@@ -17,6 +17,8 @@ _ROUNDING: Final = 1e-6
 """Of what a plan is worth, at least 1: what a solver takes for nothing."""
 _LONGEST_WAIT_S: Final = 30 * 86_400.0
 _HALVINGS: Final = 40
+_NAMED: Final = 3
+"""Jobs that a sentence names."""
 _DIGITS: Final = (3, 4, 6, 9)
 
 
@@ -56,6 +58,8 @@ class Weighing:
         margin = self._margin(job)
         binds = self._binds(job, margin)
         evidence = self._evidence(margin, binds)
+        if binds == "budget":
+            evidence["plan_risk_with_it_jobs"] = self._risk_with(job)
         where, text = self._where(job)
         text = f"{self._others()}: {_SAID[binds](margin, evidence)}; {self._instead()}{text}"
         changes = self._changes(job, margin, binds)
@@ -107,9 +111,13 @@ class Weighing:
             taken = rows.units @ (plan.counts + self._one(job))
             if (taken > rows.available + _ROUNDING).any():
                 return "nodes"
-        exact = self._weighed.risk_of([*self._weighed.chosen(), job])
-        lines = problem.risk_jobs(plan.counts + self._one(job))
-        return "budget" if max(exact, lines) > problem.allowed_jobs else "gap"
+        return "budget" if self._risk_with(job) > problem.allowed_jobs else "gap"
+
+    def _risk_with(self, job: Job) -> float:
+        """Jobs that the plan would slow with one more: exactly or by its lines, whichever says more."""
+        problem, weighed = self._weighed.problem, self._weighed
+        lines = problem.risk_jobs(weighed.plan.counts + self._one(job))
+        return max(weighed.risk_of([*weighed.chosen(), job]), lines)
 
     def _evidence(self, margin: _Margin, binds: str) -> dict[str, float | str]:
         problem, plan = self._weighed.problem, self._weighed.plan
@@ -136,17 +144,19 @@ class Weighing:
         """What the plan does, and how good it is known to be."""
         plan = self._weighed.plan
         ids = plan.job_ids
-        first = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
-        does = f"the plan starts {len(ids)} others ({first})" if ids else "the plan starts nobody"
-        if plan.status is PlanStatus.OPTIMAL:
-            return f"{does}, and no plan is better by more than {plan.gap:.2g} of its worth"
-        return f"{does} ({plan.status.value}: better ones are not ruled out)"
+        first = ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
+        does = f"the plan starts {first} ({len(ids)} in all)" if ids else "the plan starts nobody"
+        if plan.status is not PlanStatus.OPTIMAL:
+            return f"{does}; it is {plan.status.value}, so better ones are not ruled out"
+        if plan.gap <= _ROUNDING:
+            return f"{does}, which is proven best"
+        return f"{does}, and it is proven that no plan is better by more than {plan.gap:.2g} of its worth"
 
     def _changes(self, job: Job, margin: _Margin, binds: str) -> tuple[Change, ...]:
         """What would do: found by planning again, but for the wait, which is reckoned."""
         found: list[Change] = []
         if not self._can_go_back(job):
-            found += self._larger(job)
+            found += self._larger(job, margin)
             if self._weighed.if_sent_back(job):
                 found.append(Change(Lever.REQUEUEABLE, None, "starts at once if it could be sent back"))
         wait_s = self._wait_s(job, margin) if binds == "price" else None
@@ -157,7 +167,7 @@ class Weighing:
             found.append(Change(Lever.LONGER_WAIT, wait_s, text))
         return tuple(found)
 
-    def _larger(self, job: Job) -> list[Change]:
+    def _larger(self, job: Job, margin: _Margin) -> list[Change]:
         problem = self._weighed.problem
         if job.job_id in self._allowances:
             now = 1.0 / problem.price
@@ -169,7 +179,14 @@ class Weighing:
             now = problem.budget_jobs
             text = f"starts at once if the plan might slow {value:.3g} jobs in all ({now:.3g} may)"
             return [Change(Lever.LARGER_BUDGET, value, text)]
-        return []
+        # the others take the GPUs before it starts; what it costs to send them back is no matter of risk
+        worth = margin.value - (margin.price - problem.price * margin.risk_jobs)
+        if margin.risk_jobs <= 0.0 or worth <= 0.0 or problem.price * margin.risk_jobs < worth:
+            return []
+        value = margin.risk_jobs / worth
+        now = 1.0 / problem.price
+        text = f"is worth its price if one early start might slow {value:.3g} jobs ({now:.3g} may)"
+        return [Change(Lever.LARGER_ALLOWANCE, value, text)]
 
     @cached_property
     def _allowances(self) -> dict[str, float]:
@@ -219,9 +236,10 @@ def _by_price(margin: _Margin, _evidence: dict[str, float | str]) -> str:
 
 
 def _by_budget(margin: _Margin, evidence: dict[str, float | str]) -> str:
+    may, would = _apart(float(evidence["plan_budget_jobs"]), float(evidence["plan_risk_with_it_jobs"]))
     return (
-        f"its start is worth {margin.value:.3g} at a price of {margin.price:.3g}, but others are worth "
-        f"more of the {float(evidence['plan_budget_jobs']):.2g} jobs that one plan may slow"
+        f"its start is worth {margin.value:.3g} at a price of {margin.price:.3g}, but with it the plan would "
+        f"slow {would} jobs, and one plan may slow {may}"
     )
 
 
