@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from domain.jobs import Job
 from solver.explain.view import FloatArray, LendingView
-from solver.explain.words import Change, Lever, Waiting, Why, life_text
+from solver.explain.words import Change, Lever, Waiting, Why, apart, life_text
 from solver.lookahead import ChargeParts, Trial
 
 _PROBABLY: Final = 0.5
@@ -81,10 +81,8 @@ class Costs:
     def refusal(self) -> Waiting:
         """That it is too dear: before it would be done, or after, should it live on."""
         evidence = self.for_whom()
-        costs = (
-            f"it may slow {self.charge:.3g} jobs ({self.part.share:.0%} of that there), "
-            f"{self._view.terms.allowed_jobs:.3g} are allowed"
-        )
+        allowed, charge = apart(self._view.terms.allowed_jobs, self.charge)
+        costs = f"it may slow {charge} jobs ({self.part.share:.0%} of that there), {allowed} are allowed"
         is_burst, runs_on = self.part.pool is not None, self.still_runs >= _PROBABLY
         if runs_on:
             why = Why.HELD_FOR_BURST if is_burst else Why.HELD_FOR_POOL

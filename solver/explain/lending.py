@@ -12,7 +12,7 @@ from solver.explain.waits import behind_due, explain_due, short_of_gpus
 from solver.explain.weighing import Weighing
 from solver.explain.words import Change, Lever, Waiting, Why
 
-_UNTOLD: Final = Turn((), is_accepted=False, chance_sent_back=1.0)
+_UNTOLD: Final = Turn(0, (), is_accepted=False, chance_sent_back=1.0)
 
 
 def explain_lending(view: LendingView) -> list[Waiting]:
@@ -122,16 +122,19 @@ class _Refusal:
         last = turn.refused[most - 1]
         text += f" of lending, and the search ends after {most} refusals, the last of them of job {last}"
         evidence |= {"refused_before": refused, "search_ends_after": most, "last_tried": last}
-        more = refused - most + 1
-        if not turn.is_accepted:  # those before it would be lent to, and leave too little
-            return Waiting(self._job, Why.NOT_CONSIDERED, text, evidence)
-        which = "the job" if refused == 1 else f"{more} of the {refused} jobs"
-        change = Change(
-            Lever.EARLIER_GONE,
-            more,
-            f"starts at once if {which} refused before it, such as {turn.refused[0]}, had been cancelled",
-        )
+        change = self._earlier_gone(turn)
         return Waiting(self._job, Why.NOT_CONSIDERED, text, evidence, (change,))
+
+    def _earlier_gone(self, turn: Turn) -> Change:
+        """Without some of those refused the search reaches it; without all before it it is as if alone."""
+        refused = len(turn.refused)
+        if turn.is_accepted:
+            more = refused - self._view.terms.refusals + 1
+            which = f"{more} of the {refused} jobs refused before it, such as {turn.refused[0]},"
+        else:  # of those before it some would be lent to, and it would then be too dear, or not fit
+            more = turn.before
+            which = f"all {more} jobs that are looked at before it"
+        return Change(Lever.EARLIER_GONE, more, f"starts at once if {which} had been cancelled")
 
     def _budget_spent(self, costs: Costs) -> Waiting:
         terms = self._view.terms

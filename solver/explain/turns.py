@@ -13,11 +13,13 @@ class Turn:
     """When a job is reached, were the search not to end after so many refusals.
 
     Attributes:
+        before: jobs that are reached before it, refused or not.
         refused: ids of those that are refused before it, in the order of the search.
         is_accepted: whether it would then be lent to.
         chance_sent_back: chance that it would be sent back, if that could be, when it is reached.
     """
 
+    before: int
     refused: tuple[str, ...]
     is_accepted: bool
     chance_sent_back: float
@@ -38,7 +40,7 @@ def turns_of(view: LendingView) -> Mapping[str, Turn]:
             continue
         chance = look.chance_sent_back(job.num_gpus, view.fresh[job.job_id])
         is_accepted = _accept(view, look, job, chance)
-        turns[job.job_id] = Turn(refused, is_accepted, chance)
+        turns[job.job_id] = Turn(len(turns), refused, is_accepted, chance)
         if is_accepted:
             idle_gpus -= job.num_gpus
         else:

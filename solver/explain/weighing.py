@@ -9,7 +9,7 @@ from domain.jobs import Job
 from solver.explain.costs import Costs
 from solver.explain.view import LendingView
 from solver.explain.weighed import Weighed, first_steps
-from solver.explain.words import Change, Lever, Waiting, Why, life_text
+from solver.explain.words import Change, Lever, Waiting, Why, apart, life_text
 from solver.lending.problem import PlanStatus
 from solver.lending.value import ValueSettings, job_values
 
@@ -19,7 +19,6 @@ _LONGEST_WAIT_S: Final = 30 * 86_400.0
 _HALVINGS: Final = 40
 _NAMED: Final = 3
 """Jobs that a sentence names."""
-_DIGITS: Final = (3, 4, 6, 9)
 
 
 class _Margin(NamedTuple):
@@ -221,14 +220,8 @@ class Weighing:
         return high_s
 
 
-def _apart(less: float, more: float) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart."""
-    pairs = [(f"{less:.{digits}g}", f"{more:.{digits}g}") for digits in _DIGITS]
-    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
-
-
 def _by_price(margin: _Margin, _evidence: dict[str, float | str]) -> str:
-    value, price = _apart(margin.value, margin.price)
+    value, price = apart(margin.value, margin.price)
     what = "that it may be sent back"
     if margin.risk_jobs > 0.0:
         what = f"its risk, {margin.risk_jobs:.2g} jobs slowed by the plan's reckoning,"
@@ -236,7 +229,7 @@ def _by_price(margin: _Margin, _evidence: dict[str, float | str]) -> str:
 
 
 def _by_budget(margin: _Margin, evidence: dict[str, float | str]) -> str:
-    may, would = _apart(float(evidence["plan_budget_jobs"]), float(evidence["plan_risk_with_it_jobs"]))
+    may, would = apart(float(evidence["plan_budget_jobs"]), float(evidence["plan_risk_with_it_jobs"]))
     return (
         f"its start is worth {margin.value:.3g} at a price of {margin.price:.3g}, but with it the plan would "
         f"slow {would} jobs, and one plan may slow {may}"

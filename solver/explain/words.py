@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from domain.jobs import Job
+
+_DIGITS: Final = (3, 4, 6, 9)
 
 
 class Why(StrEnum):
@@ -108,3 +110,9 @@ def life_text(life_s: float) -> str:
         if life_s >= unit_s:
             return f"{life_s / unit_s:.3g} {unit}"
     return f"{life_s:.3g} s"
+
+
+def apart(less: float, more: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart."""
+    pairs = [(f"{less:.{digits}g}", f"{more:.{digits}g}") for digits in _DIGITS]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
