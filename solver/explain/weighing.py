@@ -29,12 +29,14 @@ class _Margin(NamedTuple):
         utility: the part of that which its pool gains by the GPUs.
         risk_jobs: jobs slowed, by the lines of the plan.
         price: what that costs, and that it may be sent back.
+        exact_price: the same, the risk being that of the exact model.
     """
 
     value: float
     utility: float
     risk_jobs: float
     price: float
+    exact_price: float
 
 
 class Weighing:
@@ -54,22 +56,20 @@ class Weighing:
             text = "the plan chose it, but the nodes have no room for it beside the others that it chose"
             room = {"idle_gpus": self._view.idle_gpus, "width_gpus": job.num_gpus}
             return Waiting(job, Why.HELD_BY_POLICY, text, room)
-        margin = self._margin(job)
+        costs = None if self._can_go_back(job) else Costs(self._view, job)
+        margin = self._margin(job, 0.0 if costs is None else costs.charge)
         binds = self._binds(job, margin)
         evidence = self._evidence(margin, binds)
         if binds == "budget":
             evidence["plan_risk_with_it_jobs"] = self._risk_with(job)
-        where, text = self._where(job)
+        where, text = self._where(costs)
         text = f"{self._others()}: {_SAID[binds](margin, evidence)}; {self._instead()}{text}"
         changes = self._changes(job, margin, binds)
         return Waiting(job, Why.NOT_WORTH_ITS_PRICE, text, where | evidence, changes)
 
-    def _where(self, job: Job) -> tuple[dict[str, float | str], str]:
+    def _where(self, costs: Costs | None) -> tuple[dict[str, float | str], str]:
         """Where its risk comes from by the exact model, whom the plan has chosen being guests."""
-        if self._can_go_back(job):
-            return {}, ""
-        costs = Costs(self._view, job)
-        if costs.charge <= 0.0:
+        if costs is None or costs.charge <= 0.0:
             return {}, ""
         where = costs.for_whom()
         begins, ends = (life_text(float(where[key])) for key in ("cell_begins_s", "cell_ends_s"))
@@ -85,7 +85,7 @@ class Weighing:
     def _place(self, job: Job) -> int:
         return self._weighed.candidates.job_ids.index(job.job_id)
 
-    def _margin(self, job: Job) -> _Margin:
+    def _margin(self, job: Job, charge: float) -> _Margin:
         problem, counts = self._weighed.problem, self._weighed.plan.counts
         more = counts + self._one(job)
         value = float(problem.value[self._weighed.class_of[job.job_id]])
@@ -93,7 +93,8 @@ class Weighing:
         back = problem.send_backs(more) - problem.send_backs(counts)
         price = problem.price * risk + problem.send_back_price * back
         gain = problem.objective(more) - problem.objective(counts)
-        return _Margin(gain + price, gain + price - value, risk, price)
+        exact = problem.price * charge + problem.send_back_price * back
+        return _Margin(gain + price, gain + price - value, risk, price, exact)
 
     def _one(self, job: Job) -> np.ndarray:
         one = np.zeros(self._weighed.problem.num_classes, dtype=np.int64)
@@ -101,10 +102,10 @@ class Weighing:
         return one
 
     def _binds(self, job: Job, margin: _Margin) -> str:
-        """What keeps it out of the plan: `price`, `budget`, `nodes`, or a `gap` of the plan itself."""
+        """What keeps it out of the plan: `price`, `lines`, `budget`, `nodes`, or a `gap`."""
         problem, plan = self._weighed.problem, self._weighed.plan
         if margin.value - margin.price <= _ROUNDING * max(abs(plan.objective), 1.0):
-            return "price"
+            return "lines" if margin.value > margin.exact_price else "price"
         rows = problem.placeability
         if rows is not None:
             taken = rows.units @ (plan.counts + self._one(job))
@@ -124,6 +125,7 @@ class Weighing:
             "binds": binds,
             "value": margin.value,
             "price": margin.price,
+            "exact_price": margin.exact_price,
             "risk_jobs": margin.risk_jobs,
             "price_per_job": problem.price,
             "weighed_jobs": len(self._weighed.jobs),
@@ -158,7 +160,7 @@ class Weighing:
             found += self._larger(job, margin)
             if self._weighed.if_sent_back(job):
                 found.append(Change(Lever.REQUEUEABLE, None, "starts at once if it could be sent back"))
-        wait_s = self._wait_s(job, margin) if binds == "price" else None
+        wait_s = self._wait_s(job, margin) if binds in ("price", "lines") else None
         if wait_s is not None:
             text = (
                 f"is worth its price once it has waited {life_text(wait_s)} longer, all else being as it is"
@@ -228,6 +230,13 @@ def _by_price(margin: _Margin, _evidence: dict[str, float | str]) -> str:
     return f"its start is worth {value} (1 is the mean job), and {what} costs {price}"
 
 
+def _by_lines(margin: _Margin, evidence: dict[str, float | str]) -> str:
+    return (
+        f"{_by_price(margin, evidence)}; by the exact model it would be {margin.exact_price:.2g} only, but "
+        "the plan reckons by lines that lie above it"
+    )
+
+
 def _by_budget(margin: _Margin, evidence: dict[str, float | str]) -> str:
     may, would = apart(float(evidence["plan_budget_jobs"]), float(evidence["plan_risk_with_it_jobs"]))
     return (
@@ -250,4 +259,10 @@ def _by_gap(margin: _Margin, evidence: dict[str, float | str]) -> str:
     )
 
 
-_SAID: Final = {"price": _by_price, "budget": _by_budget, "nodes": _by_nodes, "gap": _by_gap}
+_SAID: Final = {
+    "price": _by_price,
+    "lines": _by_lines,
+    "budget": _by_budget,
+    "nodes": _by_nodes,
+    "gap": _by_gap,
+}
