@@ -1,5 +1,6 @@
 """The command `antecast why`: why jobs wait at an instant of a replay, and what would change that."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,6 +70,8 @@ def why(
     from app.services.waiting import as_document, select  # noqa: PLC0415
     from simulator.waiting import explain_at  # noqa: PLC0415
 
+    if not math.isfinite(at):
+        raise typer.BadParameter(f"--at is {at}, must be a finite number of seconds")
     if at < train_until:
         raise typer.BadParameter(f"--at {at:g} lies before the replay begins (--train-until {train_until:g})")
     inputs = load(Source(jobs, pools, history, file_format, train_until, None, lenient, nodes))

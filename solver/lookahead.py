@@ -134,6 +134,20 @@ class Trial(NamedTuple):
     rare_missing: FloatArray
 
 
+class ChargeParts(NamedTuple):
+    """Where the charge of a guest that was tried comes from; the jobs add up to `Trial.charge`.
+
+    Attributes:
+        usual_jobs: (cells,) jobs slowed by what the scenarios hold.
+        burst_jobs: (bursts, cells) jobs slowed by what is too rare for them.
+        added_gpus: (scenarios, cells) GPUs that are missing because of the guest.
+    """
+
+    usual_jobs: FloatArray
+    burst_jobs: FloatArray
+    added_gpus: FloatArray
+
+
 class Guests(NamedTuple):
     """Guests that must run to their end, in the order in which they are added.
 
@@ -211,6 +225,12 @@ class LookAhead:
         rare_missing = self._missing_in_bursts(need, variance)
         charge += float((np.maximum(rare_missing - self._rare_missing, 0.0) * self._rare_hit).sum())
         return Trial(charge, pool, guest, backlog, need, variance, missing, rare_missing)
+
+    def parts_of(self, trial: Trial) -> ChargeParts:
+        """Where the charge of the guest that was tried last comes from; to explain it."""
+        added = np.maximum(trial.missing - self._missing, 0.0)
+        rare = np.maximum(trial.rare_missing - self._rare_missing, 0.0)
+        return ChargeParts((added * self._hit).mean(axis=0), rare * self._rare_hit, added)
 
     def add(self, trial: Trial) -> None:
         """The guest that was tried last starts."""

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from domain.jobs import Job
-from solver.explain.lending import behind_due
 from solver.explain.places import Places
 from solver.explain.scene import Scene, explain_by_state, no_host, no_promise
 from solver.explain.starts import LEVEL, expected_starts, lives_left
-from solver.explain.words import Change, Explains, Lever, Waiting, Why
+from solver.explain.waits import behind_due
+from solver.explain.words import Change, Explains, Lever, Waiting, Why, life_text
 from solver.policies.base import Policy
 
 _SHORT: frozenset[Why] = frozenset({Why.NO_IDLE_GPU, Why.WIDER_THAN_IDLE})
@@ -74,7 +74,10 @@ def _completed(told: _Told, one: Waiting) -> Waiting:
         would_start = told.would_start(job)
         one = told.places.no_node_fits(job, would_start=would_start) or _kept_for_due(told, job) or one
     if not (scene.is_lending or told.is_due(job) or one.why is Why.NO_PROMISE):
-        return _switched_off(job, would_start=told.would_start(job))
+        return _switched_off(scene, job, would_start=told.would_start(job))
+    if not told.places.hold(job):
+        # being sent back gives no place on the nodes
+        one = replace(one, changes=tuple(two for two in one.changes if two.lever is not Lever.REQUEUEABLE))
     gpus = told.needs.get(job.job_id)
     is_told = any(change.lever is Lever.FREE_GPUS for change in one.changes)
     if gpus is None or gpus <= idle_gpus or is_told:
@@ -99,10 +102,22 @@ def _kept_for_due(told: _Told, job: Job) -> Waiting | None:
     return replace(found, text=text)
 
 
-def _switched_off(job: Job, *, would_start: bool) -> Waiting:
-    text = "lending is switched off: it waits for its own lane"
+def _switched_off(scene: Scene, job: Job, *, would_start: bool) -> Waiting:
+    since_s = scene.off_since_s
+    since = "" if since_s is None else f" since {life_text(scene.state.now_s - since_s)}"
+    text = f"lending is switched off for all pools{since}: it waits for its own lane"
+    quota, own = scene.state.quotas.get(job.pool, 0), scene.state.own_gpus.get(job.pool, 0)
+    evidence: dict[str, float | str] = {
+        "off_for": "all pools",
+        "idle_gpus": scene.state.idle_gpus,
+        "width_gpus": job.num_gpus,
+        "quota_gpus": quota,
+        "own_gpus": own,
+    }
+    if since_s is not None:
+        evidence["off_since_s"] = since_s
     change = Change(Lever.LENDING_ON, None, "starts at once if lending were switched on")
-    return Waiting(job, Why.LENDING_OFF, text, {}, (change,) if would_start else ())
+    return Waiting(job, Why.LENDING_OFF, text, evidence, (change,) if would_start else ())
 
 
 def _gpus_needed(policy: Policy, scene: Scene) -> dict[str, int]:

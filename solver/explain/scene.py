@@ -3,17 +3,23 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Final
 
 from domain.cluster import Gpu
 from domain.jobs import Job
 from domain.plans import Placement, Plan, Start
 from solver.check_places import place_faults
 from solver.check_plan import inside_lanes
-from solver.explain.lending import behind_due, explain_due, short_of_gpus
+from solver.explain.starts import lives_left
+from solver.explain.waits import behind_due, explain_due, short_of_gpus
 from solver.explain.words import Change, Lever, Waiting, Why
 from solver.packing import CONTEXT_MIB
 from solver.plan_rules import Known, PlanOptions, PlanState, Standing
 from solver.policies.base import Lends
+
+_NAMED: Final = 3
+"""Jobs that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,7 @@ class Scene:
         started_s: since when each running job runs.
         survival: forecast of a job's life at `domain.forecasts.LIFE_EDGES_S`.
         is_lending: False: the operator's kill switch is thrown, or forecasts are not trusted.
+        off_since_s: since when nothing is lent, seconds, where that is known.
         memory_mib: most GPU memory a job uses, where its record says so.
         gpu_memory_mib: memory of each GPU by (node, index), where it is known.
     """
@@ -37,6 +44,7 @@ class Scene:
     started_s: Mapping[str, float]
     survival: Callable[[Job], Sequence[float]]
     is_lending: bool = True
+    off_since_s: float | None = None
     memory_mib: Mapping[str, int] = field(default_factory=dict)
     gpu_memory_mib: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
@@ -93,17 +101,59 @@ def no_promise(job: Job, quota: int) -> Waiting:
 
 
 def _in_own_lane(scene: Scene, job: Job) -> Waiting:
-    before = 0
-    for job_id, one in scene.state.lines.get(job.pool, {}).items():
-        if job_id == job.job_id:
-            break
-        before += one.job.num_gpus
+    before = _before(scene, job)
+    ahead = sum(one.num_gpus for one in before)
     quota, own = scene.state.quotas.get(job.pool, 0), scene.state.own_gpus.get(job.pool, 0)
     text = (
-        f"pool {job.pool} uses {own} of its {quota} GPUs, {before} GPUs stand before it, and nothing is lent"
+        f"pool {job.pool} uses {own} of its {quota} GPUs, {ahead} GPUs stand before it, and nothing is lent"
     )
-    evidence = {"quota_gpus": quota, "own_gpus": own, "before_gpus": before, "width_gpus": job.num_gpus}
-    return Waiting(job, Why.WAITS_IN_OWN_LANE, text, evidence)
+    evidence: dict[str, float | str] = {
+        "quota_gpus": quota,
+        "own_gpus": own,
+        "before_gpus": ahead,
+        "width_gpus": job.num_gpus,
+    }
+    if not scene.owes.has_own_lanes:
+        return Waiting(job, Why.WAITS_IN_OWN_LANE, text, evidence)
+    # one that is wider than its quota never starts, and its lane passes it over
+    wanted = own + job.num_gpus + sum(one.num_gpus for one in before if one.num_gpus <= quota) - quota
+    return Waiting(job, Why.WAITS_IN_OWN_LANE, text, evidence, _lane_freed(scene, job, wanted))
+
+
+def _before(scene: Scene, job: Job) -> list[Job]:
+    """Jobs that stand before one in its line."""
+    line = scene.state.lines.get(job.pool, {}).values()
+    return [one.job for one in takewhile(lambda one: one.job.job_id != job.job_id, line)]
+
+
+def _lane_freed(scene: Scene, job: Job, wanted: int) -> tuple[Change, ...]:
+    """How many GPUs its pool's jobs have to give up for the lane to reach it, and who does so first."""
+    if wanted <= 0:
+        return ()
+    ending: list[Job] = []
+    for one in _ending_first(scene, job.pool):
+        if sum(other.num_gpus for other in ending) >= wanted:
+            break
+        ending.append(one)
+    if sum(one.num_gpus for one in ending) < wanted:
+        text = f"its lane reaches it once {wanted} GPUs of its pool's jobs before it have come free"
+        return (Change(Lever.LANE_FREED, wanted, text),)
+    names = ", ".join(one.job_id for one in ending[:_NAMED]) + (", ..." if len(ending) > _NAMED else "")
+    text = f"starts at once if {wanted} more GPUs of its pool came free, as when {names} "
+    return (Change(Lever.LANE_FREED, wanted, text + ("has ended" if len(ending) == 1 else "have ended")),)
+
+
+def _ending_first(scene: Scene, pool: str) -> list[Job]:
+    """The pool's own jobs that run, the first to end by a high level of their lives first."""
+    state = scene.state
+    own = {
+        job_id: one.job
+        for job_id, one in state.known.items()
+        if one.standing is Standing.OWN and one.job.pool == pool
+    }
+    ages_s = {job_id: state.now_s - scene.started_s.get(job_id, state.now_s) for job_id in own}
+    left_s = lives_left({job_id: scene.survival(one) for job_id, one in own.items()}, ages_s).high_s
+    return sorted(own.values(), key=lambda one: (left_s[one.job_id], one.job_id))
 
 
 def _not_requeueable(scene: Scene, job: Job, due: Sequence[Job]) -> Waiting | None:

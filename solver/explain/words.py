@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from domain.jobs import Job
+
+_DIGITS: Final = (3, 4, 6, 9)
 
 
 class Why(StrEnum):
@@ -18,9 +20,11 @@ class Why(StrEnum):
     MEMORY = "memory"
     BEHIND_DUE_JOB = "behind-due-job"
     HELD_FOR_POOL = "held-for-pool"
+    HELD_FOR_BURST = "held-for-burst"
     WOULD_OVERRUN = "would-overrun"
     TOO_LIKELY_SENT_BACK = "too-likely-sent-back"
     BUDGET_SPENT = "budget-spent"
+    NOT_WORTH_ITS_PRICE = "not-worth-its-price"
     LENDING_OFF = "lending-off"
     NOT_REQUEUEABLE = "not-requeueable"
     NOT_CONSIDERED = "not-considered"
@@ -39,6 +43,9 @@ class Lever(StrEnum):
     HIGHER_FINISH = "higher-finish"
     REQUEUEABLE = "requeueable"
     DUE_JOB_SERVED = "due-job-served"
+    EARLIER_GONE = "earlier-gone"
+    LONGER_WAIT = "longer-wait"
+    LANE_FREED = "lane-freed"
     LENDING_ON = "lending-on"
     HIGHER_QUOTA = "higher-quota"
     NODE_FREED = "node-freed"
@@ -48,6 +55,8 @@ class Lever(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Change:
     """What would let the job start now, all else being as it is. Found by trying it.
+
+    A text that does not begin with "starts at once" says what is known instead.
 
     Attributes:
         lever: what would have to be otherwise.
@@ -101,3 +110,9 @@ def life_text(life_s: float) -> str:
         if life_s >= unit_s:
             return f"{life_s / unit_s:.3g} {unit}"
     return f"{life_s:.3g} s"
+
+
+def apart(less: float, more: float) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart."""
+    pairs = [(f"{less:.{digits}g}", f"{more:.{digits}g}") for digits in _DIGITS]
+    return next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])

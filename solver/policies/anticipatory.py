@@ -7,7 +7,9 @@ from typing import Final
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan, Start
 from domain.timegrid import default_grid
-from solver.explain.lending import LendingTerms, LendingView, explain_lending
+from solver.explain.lending import explain_lending
+from solver.explain.view import LendingTerms, LendingView
+from solver.explain.weighed import Weighed
 from solver.explain.words import Waiting
 from solver.lender import Lender, LenderSettings, Served
 from solver.lookahead import LookAhead
@@ -95,6 +97,7 @@ class Anticipatory:
             usual_jobs=self._settings.eps,
             left_jobs=left,
             finish=self._settings.finish,
+            refusals=_REFUSALS,
             lends_for_good=self._settings.eps > 0.0,
         )
         return explain_lending(
@@ -110,9 +113,15 @@ class Anticipatory:
                 fresh=lender.fresh,
                 cohort_of=lender.cohort_of,
                 may_send_back=lender.may_send_back,
+                has_place=lambda job: self._has_place(job, set()),
                 terms=terms,
+                weighed=self._weighed_at(now_s),
             )
         )
+
+    def _weighed_at(self, _now_s: float) -> Weighed | None:
+        """The plan that answered at an instant; None: candidates were looked at one by one."""
+        return None
 
     def _lend(self, idle_gpus: int, now_s: float) -> None:
         """Propose early starts, one after another."""

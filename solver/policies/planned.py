@@ -1,6 +1,6 @@
 """Own lane, and a lending plan: which early starts together are worth most within the budget."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from domain.jobs import Job
 from domain.plans import Plan
+from solver.explain.weighed import Weighed
 from solver.lender import LenderSettings
 from solver.lending.classes import Candidates, JobClasses, group
 from solver.lending.curves import MOST_BUDGETS
@@ -97,6 +98,7 @@ class Planned(Anticipatory):
         self._jobs: dict[str, Job] = {}
         self._kinds: dict[str | None, int] = {}
         self._planned_s = -np.inf
+        self._weighed: Weighed | None = None
         self.last_plan: LendingPlan | None = None
         self._behind: LendingPlan | None = None
 
@@ -132,6 +134,7 @@ class Planned(Anticipatory):
 
     def _lend(self, idle_gpus: int, now_s: float) -> None:
         # asked again at the instant of a plan, it plans again: plans are proposals
+        self._weighed = None
         if now_s == self._planned_s or now_s >= self._planned_s + self._plan_s:
             fitting = [
                 job
@@ -170,8 +173,8 @@ class Planned(Anticipatory):
         mean_value = max(float(candidates.value.mean()), 1e-12)
         candidates = replace(candidates, value=candidates.value / mean_value)
         classes = group(candidates)
-        terms = self._terms(classes, idle_gpus)
-        problem = self._problem(classes, look, idle_gpus, left, terms)
+        terms = self._pool_terms(classes, idle_gpus)
+        problem = self._problem(classes, terms, look, idle_gpus, left)
         plan = plan_lending(
             problem,
             self._solver,
@@ -184,6 +187,18 @@ class Planned(Anticipatory):
         if self._asks_plan:
             yardstick = Yardstick(mean_value, terms.factor, look.net_of_backlog())
             self._standing = StandingPlan(problem, plan, classes.members, yardstick)
+        self._weighed = Weighed(
+            now_s=now_s,
+            jobs={job.job_id: job for job in fitting},
+            candidates=candidates,
+            classes=classes,
+            factor=terms.factor,
+            problem=problem,
+            plan=plan,
+            look=look.copy(),
+            solver=self._solver,
+            exact_risk=self._risk_of,
+        )
         for job_id in plan.job_ids:
             job = self._jobs[job_id]
             # rows are exact for GPUs of one type only
@@ -225,7 +240,11 @@ class Planned(Anticipatory):
             kind=None if self._room is None else np.array([self._kinds[job.gpu_type] for job in jobs]),
         )
 
-    def _terms(self, classes: JobClasses, idle_gpus: int) -> PoolTerms:
+    def _weighed_at(self, now_s: float) -> Weighed | None:
+        weighed = self._weighed
+        return weighed if weighed is not None and weighed.now_s == now_s else None
+
+    def _pool_terms(self, classes: JobClasses, idle_gpus: int) -> PoolTerms:
         asked = np.bincount(
             classes.pool, weights=classes.count * classes.width_gpus, minlength=self._quota.size
         ).astype(np.float64)
@@ -237,7 +256,7 @@ class Planned(Anticipatory):
         )
 
     def _problem(
-        self, classes: JobClasses, look: LookAhead, idle_gpus: int, left: float, terms: PoolTerms
+        self, classes: JobClasses, terms: PoolTerms, look: LookAhead, idle_gpus: int, left: float
     ) -> LendingProblem:
         allowed = self._allowed(left)
         budget = 0.0 if self._settings.eps == 0.0 else max(_PART_OF_BUDGET * left, allowed)
@@ -269,10 +288,12 @@ class Planned(Anticipatory):
         ]
 
     def _exact_risk(self, classes: JobClasses, counts: IntArray, look: LookAhead) -> float:
+        lent = [job for job in self._chosen(classes, counts) if not self._lender.may_send_back(job)]
+        return self._risk_of(lent, look) if lent else 0.0
+
+    def _risk_of(self, lent: Sequence[Job], look: LookAhead) -> float:
+        """Jobs slowed if some start that must run to their end."""
         lender = self._lender
-        lent = [job for job in self._chosen(classes, counts) if not lender.may_send_back(job)]
-        if not lent:
-            return 0.0
         guests = Guests(
             pool=np.array([lender.rank[job.pool] for job in lent]),
             width=np.array([job.num_gpus for job in lent]),

@@ -84,6 +84,13 @@ def test_a_job_that_does_not_wait_is_refused(inputs):
     assert asked("why", *inputs, "--policy", "fcfs", "--at", -1).exit_code == 2
 
 
+@pytest.mark.parametrize("at", ["nan", "inf", "-inf"])
+def test_an_instant_that_is_none_is_refused(inputs, at):
+    result = asked("why", *inputs, "--policy", "fcfs", f"--at={at}")
+    assert result.exit_code == 2
+    assert f"--at is {at}, must be a finite number of seconds" in " ".join(result.output.split())
+
+
 WAITS = Waiting(
     Job("j", "a", 0.0, 2),
     Why.HELD_FOR_POOL,

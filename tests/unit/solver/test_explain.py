@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import all_knowing, instances, job
 
+from domain.forecasts import Burst
 from domain.jobs import JobOutcome
 from domain.timegrid import default_grid
 from simulator.checked import options_of, plan_state
@@ -91,8 +92,21 @@ def test_a_policy_that_lends_nothing_lets_wait_in_the_own_lane():
     world = World("fcfs").submit(full("a"), extra(2), extra(1, name="behind"))
     world.decide()
     one = world.explain()["behind"]
-    assert (one.why, one.changes) == (Why.WAITS_IN_OWN_LANE, ())
+    assert one.why is Why.WAITS_IN_OWN_LANE
     assert one.evidence == {"quota_gpus": 4, "own_gpus": 4, "before_gpus": 2, "width_gpus": 1}
+    freed = change(one, Lever.LANE_FREED)
+    assert (freed.value, len(one.changes)) == (3, 1)
+    assert freed.text.endswith("as when own-a has ended")
+    world.policy.ended(full("a"), 0.0)
+    assert sorted(world.decide(idle_gpus=8)) == ["behind", "extra"]
+
+
+def test_a_lane_that_needs_more_than_what_runs_names_no_job():
+    world = World("fcfs").submit(full("a"), extra(4), extra(1, name="behind"))
+    world.decide()
+    freed = change(world.explain()["behind"], Lever.LANE_FREED)
+    assert freed.value == 5
+    assert freed.text == "its lane reaches it once 5 GPUs of its pool's jobs before it have come free"
 
 
 def test_a_policy_that_lends_to_the_requeueable_says_so():
@@ -117,6 +131,11 @@ def test_the_kill_switch():
     world.submit(extra())
     one = world.explain(is_lending=False)["extra"]
     assert (one.why, [found.lever for found in one.changes]) == (Why.LENDING_OFF, [Lever.LENDING_ON])
+    assert (one.evidence["off_for"], one.evidence["idle_gpus"]) == ("all pools", 4)
+    since = replace(world.scene(is_lending=False), off_since_s=-HOUR_S)
+    (told,) = explain_waiting(world.policy, since)
+    assert "since 1 h" in told.text
+    assert told.evidence["off_since_s"] == -HOUR_S
     assert world.decide() == ["extra"]
 
 
@@ -148,7 +167,7 @@ def test_held_for_the_pool_that_will_want_the_gpus():
     one = world.explain()["extra"]
     assert (one.why, one.evidence["pool"]) == (Why.HELD_FOR_POOL, "b")
     assert one.evidence["missing_gpus"] == pytest.approx(2.0, abs=0.1)
-    assert one.evidence["level"] == 0.0
+    assert one.evidence["level"] == pytest.approx(0.0, abs=1e-3)
     assert one.evidence["still_runs"] == 1.0
     shorter = change(one, Lever.SHORTER_LIFE)
     assert shorter.value == default_grid().edges_s[5]
@@ -232,6 +251,7 @@ def test_without_a_budget_nothing_is_lent_for_good():
     assert world.decide() == ["own-a"]
     one = world.explain()["extra"]
     assert (one.why, [found.lever for found in one.changes]) == (Why.LENDING_OFF, [Lever.REQUEUEABLE])
+    assert (one.evidence["eps"], one.evidence["left_jobs"], one.evidence["idle_gpus"]) == (0.0, 0.0, 4)
     again = World("anticipatory", eps="0", requeueable="0.5")
     assert again.submit(full("a"), extra(2, requeue_u=0.0)).decide() == ["own-a", "extra"]
 
@@ -246,8 +266,69 @@ def test_the_search_ended_before_it():
     found = world.explain()
     assert found["wide-0"].why is Why.HELD_FOR_POOL
     assert (found["extra"].why, found["extra"].evidence["place"]) == (Why.NOT_CONSIDERED, 7)
+    gone = change(found["extra"], Lever.EARLIER_GONE)
+    assert (gone.value, found["extra"].evidence["last_tried"]) == (1, "wide-5")
     fewer = World("anticipatory", lives, Demand(2.0), eps="0.1", share="0")
     assert fewer.submit(full("a"), *wide[1:], extra()).decide() == ["own-a", "extra"]
+
+
+@pytest.mark.parametrize("chance", ["low", "high"])
+def test_only_who_would_start_is_told_that_being_sent_back_would_do(chance):
+    """Seven are refused; the search does not reach the last, and with a high chance it would start nobody."""
+    wide = [job(f"wide-{k}", 1.0, 3, "a", requeue_u=None) for k in range(7)]
+    long_s = 2 * HOUR_S if chance == "high" else 20 * HOUR_S
+    lives = {one.job_id: (0.0 if chance == "high" else 0.9, 600.0, long_s) for one in wide}
+    lives |= {"own-a": FOR_EVER}
+
+    def world(back: str | None) -> World:
+        made = World("anticipatory", lives, Demand(4.0, from_cell=5), requeueable="0.5")
+        jobs = [replace(one, requeue_u=0.0 if one.job_id == back else None) for one in wide]
+        return made.submit(full("a"), *jobs)
+
+    asked = world(None)
+    assert asked.decide() == ["own-a"]
+    told = {
+        job_id: any(found.lever is Lever.REQUEUEABLE for found in one.changes)
+        for job_id, one in asked.explain().items()
+    }
+    assert told == {one.job_id: one.job_id in world(one.job_id).decide() for one in wide}
+    assert list(told.values()) == [chance == "low"] * 6 + [False]
+
+
+def with_burst(lives: tuple[float, float, float]) -> World:
+    """No scenario holds it, but a burst of pool b may want all its GPUs."""
+    demand = Demand()
+    demand.bursts = lambda _now_s: (Burst(1, 4.0, 4.0, 1e-3),)
+    world = World("anticipatory", {"extra": lives, "own-a": FOR_EVER}, demand, share="0", burst_weight="1")
+    world.submit(full("a"), extra(2))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("lives", "why"),
+    [((1.0, 20 * HOUR_S, 20 * HOUR_S), Why.HELD_FOR_BURST), ((0.9, 60.0, 900 * HOUR_S), Why.WOULD_OVERRUN)],
+)
+def test_what_bursts_are_charged_for_is_told_of_bursts(lives, why):
+    world = with_burst(lives)
+    assert world.decide() == ["own-a"]
+    one = world.explain()["extra"]
+    assert (one.why, one.evidence["pool"]) == (why, "b")
+    assert "a burst of pool b that may come" in one.text
+    assert (one.evidence["burst_gpus"], one.evidence["burst_jobs"]) == (4.0, 4.0)
+    assert one.evidence["missing_gpus"] > 0.05
+    assert "level" not in one.evidence
+    assert one.evidence["charge_jobs"] > one.evidence["allowed_jobs"]
+
+
+def test_the_level_never_contradicts_the_refusal():
+    """However little may be missing, it is in the level, too."""
+    world = refused((1.0, 20 * HOUR_S, 20 * HOUR_S), Demand(2.5, from_cell=7), width=1, eps="1e-6")
+    assert world.decide() == ["own-a"]
+    one = world.explain()["extra"]
+    assert one.why is Why.HELD_FOR_POOL
+    assert 0.0 < one.evidence["level"] < 1.0
+    assert one.evidence["missing_gpus"] > 1e-3
+    assert 0.0 < one.evidence["share_of_charge"] <= 1.0
 
 
 def test_asking_changes_no_decision():
