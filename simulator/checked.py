@@ -46,6 +46,7 @@ def options_of(spec: PolicySpec, settings: Any) -> PlanOptions:
         may_send_back=spec.may_send_back,
         has_own_lanes=spec.has_own_lanes,
         converts=spec.converts,
+        serves_by_reference=spec.serves_by_reference,
     )
 
 

@@ -46,10 +46,21 @@ def finds_no_place(state: PlanState, plan: Plan, job: Job) -> bool:
     if not (state.nodes and plan.placements):
         return False
     owned = {start.job.job_id for start in plan.starts if not start.is_guest}
+    return not has_place(job, state.nodes, _taken(state, plan, owned))
+
+
+def has_place_left(state: PlanState, plan: Plan, job: Job) -> bool:
+    """Whether a job that is left waiting has a place on GPUs left idle; so if no node is known."""
+    placed = {place.job_id for place in plan.placements}
+    return not state.nodes or has_place(job, state.nodes, _taken(state, plan, placed))
+
+
+def _taken(state: PlanState, plan: Plan, placed: AbstractSet[str]) -> set[GpuKey]:
+    """GPUs of those who run on, and of those of the placed ones that are named."""
     leaving = {one.job_id for one in plan.send_backs}
     held = [one.gpus for one in state.known.values() if one.job.job_id not in leaving]
-    held += [place.gpus for place in plan.placements if place.job_id in owned]
-    return not has_place(job, state.nodes, {(gpu.node, gpu.index) for gpus in held for gpu in gpus})
+    held += [place.gpus for place in plan.placements if place.job_id in placed]
+    return {(gpu.node, gpu.index) for gpus in held for gpu in gpus}
 
 
 def has_place(job: Job, nodes: Iterable[Node], taken: AbstractSet[GpuKey]) -> bool:

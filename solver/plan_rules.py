@@ -31,6 +31,7 @@ class PlanRule(StrEnum):
     GUEST_INSIDE_ITS_LANE = "guest-inside-its-lane"
     LENT_WHILE_DUE_JOB_WAITS = "lent-while-due-job-waits"
     PASSED_OVER_BUT_NOT_LATE = "passed-over-but-not-late"
+    PASSED_OVER_BUT_WOULD_FIT = "passed-over-but-would-fit"
 
     HOLD_FOR_UNKNOWN_POOL = "hold-for-unknown-pool"
     HOLD_BEYOND_QUOTA = "hold-beyond-quota"
@@ -148,12 +149,15 @@ class PlanOptions:
         has_own_lanes: whether it tells own jobs from guests; else only what no policy may do is judged.
         converts: whether a guest that its lane reaches becomes own and counts for the lane; where not,
             the lane is made of jobs that wait, and guests stay guests (SIA).
+        serves_by_reference: whether, where GPUs are too few for all who are due, jobs beyond the lanes that
+            the reference starts now take their turn among them.
     """
 
     requeueable_share: float = 0.0
     may_send_back: bool = True
     has_own_lanes: bool = True
     converts: bool = True
+    serves_by_reference: bool = False
 
 
 STRICT: Final = PlanOptions()
