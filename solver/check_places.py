@@ -40,7 +40,7 @@ def place_faults(state: PlanState, plan: Plan) -> list[PlanFault]:
 def finds_no_place(state: PlanState, plan: Plan, job: Job) -> bool:
     """Whether a job that is left waiting could not have the GPUs of the guests that start, nodes being known.
 
-    GPUs that are strewn over more nodes than it needs are of no use to it. Idle GPUs, those of guests sent
+    GPUs that are strewn (`has_place`) are of no use to it. Idle GPUs, those of guests sent
     back and those of guests that start count as free.
     """
     if not (state.nodes and plan.placements):
@@ -64,19 +64,36 @@ def _taken(state: PlanState, plan: Plan, placed: AbstractSet[str]) -> set[GpuKey
 
 
 def has_place(job: Job, nodes: Iterable[Node], taken: AbstractSet[GpuKey]) -> bool:
-    """Whether GPUs that are not taken hold a gang, on as few nodes as its width needs on whole ones.
+    """Whether GPUs that are not taken hold a gang: on whole nodes and one for the rest, all of one type.
+
+    Of the types that it may have, those on which it needs the fewest nodes.
 
     Args:
         job: whose gang.
         nodes: hosts that are there.
         taken: (node, index) of the GPUs in use.
     """
-    fitting = [node for node in nodes if _fits_type(job, node.gpu_type)]
-    largest = max((node.num_gpus for node in fitting), default=1)
-    free = sorted(
-        (sum((node.name, k) not in taken for k in range(node.num_gpus)) for node in fitting), reverse=True
+    by_type: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        if _fits_type(job, node.gpu_type):
+            by_type[node.gpu_type].append(node)
+    shapes = [divmod(job.num_gpus, max(node.num_gpus for node in alike)) for alike in by_type.values()]
+    fewest = min((whole + bool(rest) for whole, rest in shapes), default=0)
+    return any(
+        whole + bool(rest) == fewest and _hold(alike, taken, whole, rest)
+        for (whole, rest), alike in zip(shapes, by_type.values(), strict=True)
     )
-    return sum(free[: -(-job.num_gpus // largest)]) >= job.num_gpus
+
+
+def _hold(nodes: Iterable[Node], taken: AbstractSet[GpuKey], whole: int, rest: int) -> bool:
+    """Whether so many of the largest nodes are empty and one more has a rest of GPUs free."""
+    free = sorted(
+        ((node.num_gpus, sum((node.name, k) not in taken for k in range(node.num_gpus))) for node in nodes),
+        key=lambda one: -one[1],
+    )
+    largest = max(num_gpus for num_gpus, _ in free)
+    empty = all(gpus == largest for _, gpus in free[:whole])
+    return empty and len(free) >= whole + bool(rest) and (not rest or free[whole][1] >= rest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,13 +89,14 @@ def _if_lawful(state: PlanState, before: Plan, after: Plan, options: PlanOptions
 def _naming(scene: Scene) -> Iterator[PlanFault]:
     plan = scene.plan
     named = [*plan.send_backs, *plan.conversions, *(start.job for start in plan.starts)]
-    times = Counter(job.job_id for job in named)
-    for job in {job.job_id: job for job in named}.values():
-        known = scene.state.known.get(job.job_id)
-        if known is None or known.job != job:
+    jobs = {job.job_id: job for job in named}
+    times = Counter(job.job_id for job in named) if len(jobs) < len(named) else {}
+    for job_id, job in jobs.items():
+        known = scene.state.known.get(job_id)
+        if known is None or (known.job is not job and known.job != job):
             yield fault(PlanRule.UNKNOWN_JOB, job, "is none of the unfinished jobs")
-        if times[job.job_id] > 1:
-            yield fault(PlanRule.NAMED_TWICE, job, f"is named {times[job.job_id]} times")
+        if times.get(job_id, 1) > 1:
+            yield fault(PlanRule.NAMED_TWICE, job, f"is named {times[job_id]} times")
 
 
 def _capacity(scene: Scene) -> Iterator[PlanFault]:
@@ -143,11 +144,11 @@ def _quotas(scene: Scene) -> Iterator[PlanFault]:
             yield PlanFault(PlanRule.OWN_BEYOND_QUOTA, None, pool, found)
 
 
-def _added_own_gpus(scene: Scene) -> Counter[str]:
+def _added_own_gpus(scene: Scene) -> dict[str, int]:
     """GPUs that become own by the plan, by pool."""
-    added: Counter[str] = Counter()
+    added: dict[str, int] = {}
     for job in [*scene.plan.conversions, *(start.job for start in scene.plan.starts if not start.is_guest)]:
-        added[job.pool] += job.num_gpus
+        added[job.pool] = added.get(job.pool, 0) + job.num_gpus
     return added
 
 
@@ -192,8 +193,10 @@ def _conversions(scene: Scene) -> Iterator[PlanFault]:
 
 def _holds(scene: Scene) -> Iterator[PlanFault]:
     """GPUs are held for pools there are, and no more than a pool may have of its own."""
+    if not scene.plan.holds:
+        return
     quotas = scene.state.quotas
-    own = Counter(scene.state.own_gpus) + _added_own_gpus(scene)
+    own = Counter(scene.state.own_gpus) + Counter(_added_own_gpus(scene))
     held: Counter[str] = Counter()
     for hold in scene.plan.holds:
         held[hold.pool] += hold.num_gpus

@@ -63,7 +63,7 @@ class Scene:
 def look(state: PlanState, plan: Plan, options: PlanOptions) -> Scene:
     """Work out who is inside which lane, who is due, and what of the due the plan leaves waiting."""
     started = {start.job.job_id for start in plan.starts}
-    inside = inside_lanes(state, counts_guests=options.converts)
+    inside = inside_lanes(state, counts_guests=options.converts) if options.has_own_lanes else {}
     due = {job_id: one for job_id, one in inside.items() if one.standing is Standing.WAITING}
     waits = {
         job_id: one
@@ -85,7 +85,7 @@ def look(state: PlanState, plan: Plan, options: PlanOptions) -> Scene:
         left={job_id: one for job_id, one in waits.items() if job_id not in called_late},
         late={job_id: one for job_id, one in waits.items() if job_id in called_late},
         needs=_needs(plan, in_use),
-        idle_gpus=state.idle_gpus + _freed_gpus(leaving.values(), in_use),
+        idle_gpus=state.idle_gpus + (_freed_gpus(leaving.values(), in_use) if leaving else 0),
     )
 
 
@@ -99,6 +99,8 @@ def _freed_gpus(leaving: Iterable[Known], in_use: AbstractSet[tuple[str, int]]) 
 
 
 def _needs(plan: Plan, in_use: AbstractSet[tuple[str, int]]) -> dict[str, int]:
+    if not plan.placements:
+        return {}
     taken = set(in_use)
     needs: dict[str, int] = {}
     for placement in plan.placements:
