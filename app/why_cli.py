@@ -57,6 +57,14 @@ def why(
         bool, typer.Option("--lenient", help="Skip bad rows, and list them, instead of refusing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
+    check_plans: Annotated[
+        bool,
+        typer.Option(
+            "--check-plans/--no-check-plans",
+            help="Let the independent checker look at every plan; a broken one ends the command "
+            "(docs/plan-checks.md).",
+        ),
+    ] = True,
 ) -> None:
     """Say why jobs wait at an instant: the reason, the numbers, what would let them start, and when they may.
 
@@ -82,6 +90,7 @@ def why(
             may_see_truth=clairvoyant,
             seed=seed,
             progress=bar_for(policy),
+            checks_plans=check_plans,
         )
     if as_json:
         print_json(as_document(explained, job))

@@ -11,7 +11,7 @@ from domain.plans import NOTHING, Plan
 from simulator.engine import PlanCheck
 from simulator.state import ClusterState
 from solver.check_plan import check_plan
-from solver.plan_rules import Known, PlanOptions, PlanState, Standing, state_of
+from solver.plan_rules import Known, Places, PlanOptions, PlanState, Standing, state_of
 from solver.policies.base import PolicySpec
 
 
@@ -24,15 +24,24 @@ class CheckedPlans(PlanCheck):
         quotas: GPUs of each pool.
         options: what the policy owes.
         nodes: hosts; empty where only counts are planned.
+        policy: whose plans they are, to say so.
     """
 
-    def __init__(self, quotas: Mapping[str, int], options: PlanOptions, nodes: tuple[Node, ...] = ()) -> None:
+    def __init__(
+        self,
+        quotas: Mapping[str, int],
+        options: PlanOptions,
+        nodes: tuple[Node, ...] = (),
+        policy: str = "the policy",
+    ) -> None:
+        self._policy = policy
         self._quotas = quotas
         self._options = options
         self._nodes = nodes
         self._known: dict[str, Known] = {}
         self._lines: dict[str, dict[str, Known]] = {}
         self._own_gpus: Counter[str] = Counter()
+        self._places = Places(nodes)
 
     def submitted(self, job: Job, now_s: float) -> None:  # noqa: ARG002
         """A job stands at the tail of its line: jobs are told of by (submit, id)."""
@@ -40,12 +49,21 @@ class CheckedPlans(PlanCheck):
 
     def ended(self, job: Job, now_s: float, duration_s: float) -> None:  # noqa: ARG002
         """A job that ran has ended; how long it ran means nothing here."""
-        self._leave(self._known.pop(job.job_id))
+        one = self._known.pop(job.job_id)
+        self._places.leave(job.job_id, one.gpus)
+        self._leave(one)
 
     def state(self, now_s: float, idle_gpus: int) -> PlanState:
         """What a plan of this instant is judged against; to be looked at before anything else is told."""
         return PlanState(
-            now_s, idle_gpus, self._quotas, self._known, self._lines, self._own_gpus, self._nodes
+            now_s,
+            idle_gpus,
+            self._quotas,
+            self._known,
+            self._lines,
+            self._own_gpus,
+            self._nodes,
+            self._places,
         )
 
     def __call__(self, plan: Plan, idle_gpus: int, now_s: float) -> None:
@@ -59,8 +77,9 @@ class CheckedPlans(PlanCheck):
         faults = check_plan(self.state(now_s, idle_gpus), plan, self._options)
         if faults:
             listed = "; ".join(map(str, faults))
-            raise PlanError(f"the plan of {now_s} s breaks {len(faults)} rule(s): {listed}")
+            raise PlanError(f"the plan of {self._policy} at {now_s} s breaks {len(faults)} rule(s): {listed}")
         for job in plan.send_backs:
+            self._places.leave(job.job_id, self._known[job.job_id].gpus)
             self._stand(Known(job))
         for job in plan.conversions:
             self._stand(Known(job, Standing.OWN, self._known[job.job_id].gpus))
@@ -68,6 +87,7 @@ class CheckedPlans(PlanCheck):
         for job, is_guest in plan.starts:
             standing = Standing.GUEST if is_guest else Standing.OWN
             self._stand(Known(job, standing, gpus.get(job.job_id, ())))
+            self._places.enter(job.job_id, gpus.get(job.job_id, ()))
 
     def _stand(self, one: Known) -> None:
         """Enter what a job does; who waits or is a guest keeps its place in line."""

@@ -1,14 +1,13 @@
 """A plan beside the cluster it is about to change: what every rule of the checker looks at."""
 
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from domain.jobs import Job
 from domain.plans import Plan
-from solver.check_places import finds_no_place, has_place_left
-from solver.plan_rules import Known, PlanFault, PlanOptions, PlanRule, PlanState, Standing
+from solver.check_places import finds_no_place, has_place_left, is_left_in_use
+from solver.plan_rules import GpuKey, Known, PlanFault, PlanOptions, PlanRule, PlanState, Standing
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,6 @@ def look(state: PlanState, plan: Plan, options: PlanOptions) -> Scene:
         if job_id not in started and not finds_no_place(state, plan, one.job)
     }
     called_late = {job.job_id for job in plan.late}
-    leaving = {job.job_id: state.known[job.job_id] for job in plan.send_backs if job.job_id in state.known}
-    in_use: set[tuple[str, int]] = set()
-    if plan.placements or any(one.gpus for one in leaving.values()):
-        staying = (one for job_id, one in state.known.items() if job_id not in leaving)
-        in_use.update((gpu.node, gpu.index) for one in staying for gpu in one.gpus)
     return Scene(
         state,
         plan,
@@ -84,28 +78,28 @@ def look(state: PlanState, plan: Plan, options: PlanOptions) -> Scene:
         due=due,
         left={job_id: one for job_id, one in waits.items() if job_id not in called_late},
         late={job_id: one for job_id, one in waits.items() if job_id in called_late},
-        needs=_needs(plan, in_use),
-        idle_gpus=state.idle_gpus + (_freed_gpus(leaving.values(), in_use) if leaving else 0),
+        needs=_needs(state, plan),
+        idle_gpus=state.idle_gpus + _freed_gpus(state, plan),
     )
 
 
-def _freed_gpus(leaving: Iterable[Known], in_use: AbstractSet[tuple[str, int]]) -> int:
+def _freed_gpus(state: PlanState, plan: Plan) -> int:
     """GPUs that nobody has any more once the guests are gone; one that was shared stays in use."""
+    leaving = {job.job_id: state.known[job.job_id] for job in plan.send_backs if job.job_id in state.known}
     return sum(
-        one.job.num_gpus - sum((gpu.node, gpu.index) in in_use for gpu in one.gpus)
-        for one in leaving
+        one.job.num_gpus - sum(is_left_in_use(state, plan, (gpu.node, gpu.index)) for gpu in one.gpus)
+        for one in leaving.values()
         if one.standing is Standing.GUEST
     )
 
 
-def _needs(plan: Plan, in_use: AbstractSet[tuple[str, int]]) -> dict[str, int]:
-    if not plan.placements:
-        return {}
-    taken = set(in_use)
+def _needs(state: PlanState, plan: Plan) -> dict[str, int]:
+    """Of each placed start, how many GPUs it takes that nobody else has by then."""
+    taken: set[GpuKey] = set()
     needs: dict[str, int] = {}
     for placement in plan.placements:
         keys = {(gpu.node, gpu.index) for gpu in placement.gpus}
-        needs[placement.job_id] = len(keys - taken)
+        needs[placement.job_id] = sum(not is_left_in_use(state, plan, key) for key in keys - taken)
         taken |= keys
     return needs
 

@@ -11,7 +11,7 @@ from domain.jobs import Job
 from domain.plans import Hold, Placement, Plan, Start
 from solver.check_plan import check_plan, inside_lanes, lawful_part
 from solver.plan_books import PlanBooks
-from solver.plan_rules import Known, PlanOptions, PlanState, Standing, state_of
+from solver.plan_rules import Known, Places, PlanOptions, PlanState, Standing, state_of
 
 NODES = (Node("n0", 4), Node("n1", 2), Node("n2", 2))
 GPUS = [gpu for node in NODES for gpu in node.gpus()]
@@ -115,7 +115,7 @@ def test_nothing_is_lent_and_nothing_left_idle_that_a_due_job_could_have(scene):
     """Whatever the plan calls late, where nobody takes turns and GPUs are only counted."""
     state, plan, options = scene
     options = replace(options, serves_by_reference=False)
-    state, plan = replace(state, nodes=()), replace(plan, placements=())
+    state, plan = replace(state, nodes=(), places=Places()), replace(plan, placements=())
     if check_plan(state, plan, options):
         return
     started = {start.job.job_id for start in plan.starts}
