@@ -258,6 +258,22 @@ HOST = job("host", 0.0, 4, "b")
 RIDERS = [job(f"rider-{k}", 5.0 + k, 1, "a") for k in range(6)]
 
 
+def test_a_place_is_whole_nodes_and_a_rest_of_one_type():
+    """A gang of five is four and one: three on the large node and two on a small one are no place for it."""
+    nodes = (Node("large", 4), Node("small", 2), Node("other", 4, "new"))
+    gang, narrow = job("gang", 0.0, 5, "a"), job("narrow", 1.0, 1, "b")
+    busy = Known(job("busy", 0.0, 1, "b"), Standing.OWN, (Gpu("large", 3),))
+    plan = placed(starts(guests=(narrow,)), (narrow, (Gpu("small", 1),)))
+
+    def found(*running: Known) -> list[PlanRule]:
+        line = (*running, Known(gang), Known(narrow))
+        used = sum(one.job.num_gpus for one in running)
+        return rules(state_of(10.0, 10 - used, {"a": 5, "b": 1}, line, nodes), plan)
+
+    assert found(busy) == [], "four of the other type and one of these are of two types"
+    assert found() == [PlanRule.GUEST_INSIDE_ITS_LANE, PlanRule.LENT_WHILE_DUE_JOB_WAITS]
+
+
 def packed(*running: Known, rider: Job, where: tuple[Gpu, ...]) -> list[PlanRule]:
     """Rules broken by one more that rides along; no GPU is idle but those of node n1."""
     line = state(*running, Known(rider, may_share=True), idle=0, nodes=NODES)
