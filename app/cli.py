@@ -9,6 +9,7 @@ import typer
 
 from app import client_cli, episodes_cli, evaluate_cli, learn_cli, service_cli, why_cli
 from app.demo import cli as demo_cli
+from app.options import CheckPlansOption
 from domain.errors import AntecastError, InputError, PlanError, StalledError
 
 if TYPE_CHECKING:
@@ -89,14 +90,6 @@ ReferenceOption = Annotated[
         "--reference",
         help="Measure against this world without sharing, too: fcfs, backfill or priority "
         "(docs/references.md).",
-    ),
-]
-CheckPlansOption = Annotated[
-    bool,
-    typer.Option(
-        "--check-plans/--no-check-plans",
-        help="Let the independent checker look at every plan; a broken one ends the command "
-        "(docs/plan-checks.md).",
     ),
 ]
 PictureOption = Annotated[str, typer.Option("--picture", help="Format of the pictures: png or svg.")]
