@@ -9,6 +9,7 @@ import typer
 
 from app import client_cli, episodes_cli, evaluate_cli, learn_cli, service_cli, why_cli
 from app.demo import cli as demo_cli
+from app.options import CheckPlansOption
 from domain.errors import AntecastError, InputError, PlanError, StalledError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ EXIT_BROKEN: Final = 3
 
 _EPILOG: Final = (
     "Exit codes: 0 done; 1 a schedule breaks a rule; 2 bad input, setting or usage; "
-    "3 a policy planned what cannot be (a bug worth reporting)."
+    "3 a policy planned what cannot be, or what breaks a rule of docs/plan-checks.md (a bug worth reporting)."
 )
 
 cli = typer.Typer(
@@ -114,12 +115,7 @@ def replay(
     lenient: LenientOption = False,
     as_json: JsonOption = False,
     reference: ReferenceOption = "fcfs",
-    check_plans: Annotated[
-        bool,
-        typer.Option(
-            "--check-plans", help="Let the independent checker look at every plan (docs/plan-checks.md)."
-        ),
-    ] = False,
+    check_plans: CheckPlansOption = True,
 ) -> None:
     """Replay a history under one policy; write schedule.csv and report.json."""
     from app.console import bars, print_json, tell_inputs, tell_replay  # noqa: PLC0415
@@ -172,6 +168,7 @@ def compare(
     as_json: JsonOption = False,
     picture: PictureOption = "png",
     reference: ReferenceOption = "fcfs",
+    check_plans: CheckPlansOption = True,
 ) -> None:
     """Replay a history under several policies: one table, a CSV, two pictures."""
     from app.console import tell_inputs  # noqa: PLC0415
@@ -191,6 +188,7 @@ def compare(
         may_see_truth=clairvoyant,
         is_silent=as_json,
         reference=reference,
+        checks_plans=check_plans,
     )
     _finish_comparison(rows, out, title, picture, as_json=as_json)
 
@@ -319,6 +317,7 @@ def _run_and_write(
     may_see_truth: bool,
     is_silent: bool,
     reference: str = "fcfs",
+    checks_plans: bool = True,
 ) -> "list[Row]":
     from app.console import bars  # noqa: PLC0415
     from app.services.compare import run_all, write_rows  # noqa: PLC0415
@@ -331,6 +330,7 @@ def _run_and_write(
             seed=seed,
             progress_for=bar_for,
             reference=reference,
+            checks_plans=checks_plans,
         )
     write_rows(out, rows, {"seed": seed, "inputs": inputs.hashes, "title": title})
     return rows

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.options import CheckPlansOption
+
 if TYPE_CHECKING:
     from simulator.waiting import Explained
     from solver.explain.words import Waiting
@@ -16,6 +18,10 @@ _NodesOption = Annotated[
     typer.Option(
         "--nodes", help="CSV of nodes (node, num_gpus): gangs are put on GPUs, on the fewest nodes."
     ),
+]
+_SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated."),
 ]
 
 commands = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -42,10 +48,7 @@ def why(
     ] = None,
     nodes: _NodesOption = None,
     file_format: Annotated[str, typer.Option("--format", help="Format of the files of jobs.")] = "csv",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated."),
-    ] = None,
+    settings: _SetOption = None,
     job: Annotated[str | None, typer.Option("--job", help="Ask about this job only, in full.")] = None,
     most: Annotated[
         int, typer.Option("--most", min=1, help="How many jobs to print, the first in line first.")
@@ -58,6 +61,7 @@ def why(
         bool, typer.Option("--lenient", help="Skip bad rows, and list them, instead of refusing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
+    check_plans: CheckPlansOption = True,
 ) -> None:
     """Say why jobs wait at an instant: the reason, the numbers, what would let them start, and when they may.
 
@@ -85,6 +89,7 @@ def why(
             may_see_truth=clairvoyant,
             seed=seed,
             progress=bar_for(policy),
+            checks_plans=check_plans,
         )
     if as_json:
         print_json(as_document(explained, job))

@@ -1,42 +1,109 @@
 """Every plan of a replay before the independent checker, before it is carried out."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from domain.cluster import Node
 from domain.errors import PlanError
-from domain.jobs import submit_order
-from domain.plans import Plan
+from domain.jobs import Job, submit_order
+from domain.plans import NOTHING, Plan
+from simulator.engine import PlanCheck
 from simulator.state import ClusterState
 from solver.check_plan import check_plan
-from solver.plan_rules import Known, PlanOptions, PlanState, Standing, state_of
+from solver.plan_rules import Known, Places, PlanOptions, PlanState, Standing, state_of
 from solver.policies.base import PolicySpec
 
 
-class CheckedPlans:
-    """Refuses plans that break a rule; the engine calls it with each plan.
+class CheckedPlans(PlanCheck):
+    """Refuses plans that break a rule; the engine calls it with each plan, and tells it who comes and ends.
+
+    It keeps its own books of who waits and who runs as what, from these facts and the plans it let pass.
 
     Args:
         quotas: GPUs of each pool.
         options: what the policy owes.
         nodes: hosts; empty where only counts are planned.
+        policy: whose plans they are, to say so.
     """
 
-    def __init__(self, quotas: Mapping[str, int], options: PlanOptions, nodes: tuple[Node, ...] = ()) -> None:
+    def __init__(
+        self,
+        quotas: Mapping[str, int],
+        options: PlanOptions,
+        nodes: tuple[Node, ...] = (),
+        policy: str = "the policy",
+    ) -> None:
+        self._policy = policy
         self._quotas = quotas
         self._options = options
         self._nodes = nodes
+        self._known: dict[str, Known] = {}
+        self._lines: dict[str, dict[str, Known]] = {}
+        self._own_gpus: Counter[str] = Counter()
+        self._places = Places(nodes)
 
-    def __call__(self, plan: Plan, state: ClusterState, now_s: float) -> None:
-        """Judge one plan. O(unfinished jobs log unfinished jobs).
+    def submitted(self, job: Job, now_s: float) -> None:  # noqa: ARG002
+        """A job stands at the tail of its line: jobs are told of by (submit, id)."""
+        self._stand(Known(job))
+
+    def ended(self, job: Job, now_s: float, duration_s: float) -> None:  # noqa: ARG002
+        """A job that ran has ended; how long it ran means nothing here."""
+        one = self._known.pop(job.job_id)
+        self._places.leave(job.job_id, one.gpus)
+        self._leave(one)
+
+    def state(self, now_s: float, idle_gpus: int) -> PlanState:
+        """What a plan of this instant is judged against; to be looked at before anything else is told."""
+        return PlanState(
+            now_s,
+            idle_gpus,
+            self._quotas,
+            self._known,
+            self._lines,
+            self._own_gpus,
+            self._nodes,
+            self._places,
+        )
+
+    def __call__(self, plan: Plan, idle_gpus: int, now_s: float) -> None:
+        """Judge one plan, and take it as carried out if it breaks no rule. O(what it names and the lanes).
 
         Raises:
             PlanError: with every broken rule.
         """
-        faults = check_plan(plan_state(state, self._quotas, now_s, self._nodes), plan, self._options)
+        if plan == NOTHING:
+            return
+        faults = check_plan(self.state(now_s, idle_gpus), plan, self._options)
         if faults:
             listed = "; ".join(map(str, faults))
-            raise PlanError(f"the plan of {now_s} s breaks {len(faults)} rule(s): {listed}")
+            raise PlanError(f"the plan of {self._policy} at {now_s} s breaks {len(faults)} rule(s): {listed}")
+        for job in plan.send_backs:
+            self._places.leave(job.job_id, self._known[job.job_id].gpus)
+            self._stand(Known(job))
+        for job in plan.conversions:
+            self._stand(Known(job, Standing.OWN, self._known[job.job_id].gpus))
+        gpus = {placement.job_id: placement.gpus for placement in plan.placements}
+        for job, is_guest in plan.starts:
+            standing = Standing.GUEST if is_guest else Standing.OWN
+            self._stand(Known(job, standing, gpus.get(job.job_id, ())))
+            self._places.enter(job.job_id, gpus.get(job.job_id, ()))
+
+    def _stand(self, one: Known) -> None:
+        """Enter what a job does; who waits or is a guest keeps its place in line."""
+        job = one.job
+        if one.standing is Standing.OWN:
+            self._leave(self._known[job.job_id])
+            self._own_gpus[job.pool] += job.num_gpus
+        else:
+            self._lines.setdefault(job.pool, {})[job.job_id] = one
+        self._known[job.job_id] = one
+
+    def _leave(self, one: Known) -> None:
+        if one.standing is Standing.OWN:
+            self._own_gpus[one.job.pool] -= one.job.num_gpus
+        else:
+            del self._lines[one.job.pool][one.job.job_id]
 
 
 def options_of(spec: PolicySpec, settings: Any) -> PlanOptions:
@@ -46,6 +113,7 @@ def options_of(spec: PolicySpec, settings: Any) -> PlanOptions:
         may_send_back=spec.may_send_back,
         has_own_lanes=spec.has_own_lanes,
         converts=spec.converts,
+        serves_by_reference=spec.serves_by_reference,
     )
 
 

@@ -6,6 +6,7 @@ a decision starts may end at the same instant (a job of no length); then the ins
 
 import heapq
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from domain.errors import StalledError
@@ -21,8 +22,23 @@ from solver.policies.base import Policy
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs in all)."""
 
-PlanCheck = Callable[[Plan, ClusterState, float], None]
-"""Called with each plan, the state it is about to change and the instant; raises what it finds."""
+
+class PlanCheck(Observer, ABC):
+    """Looks at every plan before it is carried out; it is told all facts, as an observer is."""
+
+    @abstractmethod
+    def __call__(self, plan: Plan, idle_gpus: int, now_s: float) -> None:
+        """Judge one plan.
+
+        Args:
+            plan: what is about to be carried out.
+            idle_gpus: GPUs that nobody has before that.
+            now_s: the instant.
+
+        Raises:
+            PlanError: if the plan must not be carried out.
+        """
+
 
 _EVENTS_PER_REPORT = 2048
 
@@ -57,7 +73,7 @@ class Engine:
     ) -> None:
         self._arrivals = sorted(jobs, key=submit_order)
         self._outcomes = outcomes
-        self._desk = Desk(policy, observers)
+        self._desk = Desk(policy, observers if plan_check is None else (*observers, plan_check))
         self._progress = progress
         self._tick_s = tick_s
         self._plan_check = plan_check
@@ -164,7 +180,7 @@ class Engine:
     def _carry_out(self, plan: Plan, now_s: float) -> None:
         state, desk = self._state, self._desk
         if self._plan_check is not None:
-            self._plan_check(plan, state, now_s)
+            self._plan_check(plan, state.idle_gpus, now_s)
         for job in plan.send_backs:
             state.send_back(job, now_s)
             desk.sent_back(job, now_s)

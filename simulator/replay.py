@@ -144,7 +144,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         tick_s=spec.tick_s,
         progress=progress,
         placer=placer,
-        plan_check=CheckedPlans(cluster.quotas(), owes, cluster.nodes) if checks_plans else None,
+        plan_check=CheckedPlans(cluster.quotas(), owes, cluster.nodes, policy) if checks_plans else None,
     )
     in_force = {one.name: getattr(built, one.name) for one in fields(built)} | choice.as_settings()
     return Prepared(engine, rule_in_force, spec, owes, in_force, forecasters, placer)

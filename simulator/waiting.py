@@ -36,7 +36,7 @@ class Explained:
     waiting: tuple[Waiting, ...]
 
 
-def explain_at(
+def explain_at(  # noqa: PLR0913 - named, and each a part of the question
     workload: Workload,
     policy: str,
     settings: Mapping[str, str],
@@ -45,6 +45,7 @@ def explain_at(
     may_see_truth: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
+    checks_plans: bool = False,
 ) -> Explained:
     """Replay up to an instant, decide there, and explain who still waits.
 
@@ -56,12 +57,22 @@ def explain_at(
         may_see_truth: whether a clairvoyant policy, or `lives=true`, is allowed.
         seed: of everything that is drawn.
         progress: told now and then how far it is.
+        checks_plans: whether the independent checker looks at every plan before it is carried out.
 
     Raises:
+        PlanError: with `checks_plans`, if a plan breaks a rule (`solver.check_plan`).
         SettingError: for an unknown policy or setting.
         ClairvoyanceError: if the truth is needed but not allowed.
     """
-    made = prepare(workload, policy, settings, may_see_truth=may_see_truth, seed=seed, progress=progress)
+    made = prepare(
+        workload,
+        policy,
+        settings,
+        may_see_truth=may_see_truth,
+        seed=seed,
+        progress=progress,
+        checks_plans=checks_plans,
+    )
     made.engine.run(until_s=at_s)
     state = made.engine.state
     scene = Scene(

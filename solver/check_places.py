@@ -7,21 +7,19 @@ GPUs, one to one); at most five jobs in a set.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
-from domain.cluster import Gpu, Node
+from domain.cluster import Node
 from domain.jobs import Job
 from domain.plans import Placement, Plan
-from solver.plan_rules import PlanFault, PlanRule, PlanState, Standing
+from solver.plan_rules import GpuKey, PlanFault, PlanRule, PlanState, Standing
 
 MOST_JOBS_IN_A_SET: Final = 5
 MOST_WORKERS_ON_A_GPU: Final = 2
 
 _ANY_TYPE: Final = "any"
-
-GpuKey = tuple[str, int]
 
 
 def place_faults(state: PlanState, plan: Plan) -> list[PlanFault]:
@@ -31,7 +29,7 @@ def place_faults(state: PlanState, plan: Plan) -> list[PlanFault]:
     scene = _look(state, plan)
     faults = list(_completeness(plan))
     for placement in plan.placements:
-        job = scene.jobs.get(placement.job_id)
+        job = scene.job(placement.job_id)
         if job is not None:
             faults += _on_its_gpus(scene, job, placement)
     return [*faults, *_sharing(scene, plan)]
@@ -40,81 +38,138 @@ def place_faults(state: PlanState, plan: Plan) -> list[PlanFault]:
 def finds_no_place(state: PlanState, plan: Plan, job: Job) -> bool:
     """Whether a job that is left waiting could not have the GPUs of the guests that start, nodes being known.
 
-    GPUs that are strewn over more nodes than it needs are of no use to it. Idle GPUs, those of guests sent
+    GPUs that are strewn (`has_place`) are of no use to it. Idle GPUs, those of guests sent
     back and those of guests that start count as free.
     """
     if not (state.nodes and plan.placements):
         return False
     owned = {start.job.job_id for start in plan.starts if not start.is_guest}
-    leaving = {one.job_id for one in plan.send_backs}
-    held = [one.gpus for one in state.known.values() if one.job.job_id not in leaving]
-    held += [place.gpus for place in plan.placements if place.job_id in owned]
-    return not has_place(job, state.nodes, {(gpu.node, gpu.index) for gpus in held for gpu in gpus})
+    placed = [place for place in plan.placements if place.job_id in owned]
+    return not has_place(job, state.nodes, _free_after(state, _workers_after(state, plan, placed)))
 
 
-def has_place(job: Job, nodes: Iterable[Node], taken: AbstractSet[GpuKey]) -> bool:
-    """Whether GPUs that are not taken hold a gang, on as few nodes as its width needs on whole ones.
+def has_place_left(state: PlanState, plan: Plan, job: Job) -> bool:
+    """Whether a job that is left waiting has a place on GPUs left idle; so if no node is known."""
+    if not state.nodes:
+        return True
+    return has_place(job, state.nodes, _free_after(state, _workers_after(state, plan, plan.placements)))
+
+
+def is_left_in_use(state: PlanState, plan: Plan, key: GpuKey) -> bool:
+    """Whether somebody who is not sent back has a GPU."""
+    leaving = {job.job_id for job in plan.send_backs}
+    return any(one not in leaving for one in state.places.workers.get(key, ()))
+
+
+def _workers_after(
+    state: PlanState, plan: Plan, placed: Iterable[Placement]
+) -> dict[GpuKey, tuple[str, ...]]:
+    """Who is on each GPU that the plan touches, once the guests are gone and these gangs have started."""
+    leaving = {job.job_id for job in plan.send_backs}
+    gone = (state.known[job_id].gpus for job_id in leaving if job_id in state.known)
+    keys = {(gpu.node, gpu.index) for gpus in (*gone, *(place.gpus for place in placed)) for gpu in gpus}
+    before = state.places.workers
+    after = {key: tuple(one for one in before.get(key, ()) if one not in leaving) for key in keys}
+    for place in placed:
+        for gpu in place.gpus:
+            after[gpu.node, gpu.index] += (place.job_id,)
+    return after
+
+
+def _free_after(state: PlanState, after: Mapping[GpuKey, tuple[str, ...]]) -> dict[str, int]:
+    """GPUs of each node that nobody has by then."""
+    free = dict(state.places.free)
+    for key, here in after.items():
+        if key in state.places.types:
+            free[key[0]] += bool(state.places.workers.get(key)) - bool(here)
+    return free
+
+
+def has_place(job: Job, nodes: Iterable[Node], free: Mapping[str, int]) -> bool:
+    """Whether free GPUs hold a gang: on whole nodes and one for the rest, all of one type.
+
+    Of the types that it may have, those on which it needs the fewest nodes.
 
     Args:
         job: whose gang.
         nodes: hosts that are there.
-        taken: (node, index) of the GPUs in use.
+        free: free GPUs of each node.
     """
-    fitting = [node for node in nodes if _fits_type(job, node.gpu_type)]
-    largest = max((node.num_gpus for node in fitting), default=1)
-    free = sorted(
-        (sum((node.name, k) not in taken for k in range(node.num_gpus)) for node in fitting), reverse=True
+    by_type: dict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        if _fits_type(job, node.gpu_type):
+            by_type[node.gpu_type].append(node)
+    shapes = [divmod(job.num_gpus, max(node.num_gpus for node in alike)) for alike in by_type.values()]
+    fewest = min((whole + bool(rest) for whole, rest in shapes), default=0)
+    return any(
+        whole + bool(rest) == fewest and _hold(alike, free, whole, rest)
+        for (whole, rest), alike in zip(shapes, by_type.values(), strict=True)
     )
-    return sum(free[: -(-job.num_gpus // largest)]) >= job.num_gpus
 
 
-@dataclass(frozen=True, slots=True)
+def _hold(nodes: Iterable[Node], free: Mapping[str, int], whole: int, rest: int) -> bool:
+    """Whether so many of the largest nodes are empty and one more has a rest of GPUs free."""
+    largest = max(node.num_gpus for node in nodes)
+    most = sorted((free[node.name] for node in nodes), reverse=True)
+    empty = all(gpus == largest for gpus in most[:whole])
+    return empty and len(most) >= whole + bool(rest) and (not rest or most[whole] >= rest)
+
+
+@dataclass(frozen=True)
 class _Scene:
     """Who is on which GPU once the plan is carried out.
 
     Attributes:
-        jobs: all jobs that start or run on by then, by id.
-        may_share: whether a job has consented to share its GPUs.
-        types: type of each GPU there is; empty where the nodes are not known.
-        workers: ids of the jobs on each GPU, those that run before those that start.
-        starting: ids of the jobs that start.
+        state: the cluster before the plan.
+        leaving: ids of the guests that are sent back.
+        starting: the jobs that start, by id.
+        after: ids of the jobs on each GPU that the plan touches, those that run before those that start.
         is_holding: GPUs are kept idle, so a gang may have to leave a node to a hold.
     """
 
-    jobs: Mapping[str, Job]
-    may_share: Mapping[str, bool]
-    types: Mapping[GpuKey, str]
-    workers: Mapping[GpuKey, list[str]]
-    starting: frozenset[str]
+    state: PlanState
+    leaving: frozenset[str]
+    starting: Mapping[str, Job]
+    after: Mapping[GpuKey, tuple[str, ...]]
     is_holding: bool
+
+    @property
+    def types(self) -> Mapping[GpuKey, str]:
+        """Type of each GPU there is; empty where the nodes are not known."""
+        return self.state.places.types
+
+    @cached_property
+    def free(self) -> Mapping[str, int]:
+        """GPUs of each node that nobody has."""
+        return _free_after(self.state, self.after)
+
+    @cached_property
+    def workers(self) -> Mapping[GpuKey, tuple[str, ...]]:
+        """Ids of the jobs on each GPU of the cluster; only packed sets need all of them."""
+        return {**self.state.places.workers, **self.after}
+
+    def job(self, job_id: str) -> Job | None:
+        """A job that runs by then."""
+        if job_id in self.starting:
+            return self.starting[job_id]
+        known = self.state.known.get(job_id)
+        runs = known is not None and known.standing is not Standing.WAITING and job_id not in self.leaving
+        return known.job if known is not None and runs else None
+
+    def may_share(self, job_id: str) -> bool:
+        """Whether a job has consented to share its GPUs."""
+        known = self.state.known.get(job_id)
+        return known is not None and known.may_share
 
 
 def _look(state: PlanState, plan: Plan) -> _Scene:
-    leaving = {job.job_id for job in plan.send_backs}
-    starting = {start.job.job_id: start.job for start in plan.starts}
-    staying = [
-        one
-        for one in state.known.values()
-        if one.standing is not Standing.WAITING and one.job.job_id not in leaving
-    ]
-    workers: dict[GpuKey, list[str]] = defaultdict(list)
-    for one in staying:
-        _put(workers, one.job.job_id, one.gpus)
-    for placement in plan.placements:
-        _put(workers, placement.job_id, placement.gpus)
     return _Scene(
-        jobs={one.job.job_id: one.job for one in staying} | starting,
-        may_share={one.job.job_id: one.may_share for one in state.known.values()},
-        types={(gpu.node, gpu.index): gpu.gpu_type for node in state.nodes for gpu in node.gpus()},
-        workers=workers,
-        starting=frozenset(starting),
+        state,
+        leaving=frozenset(job.job_id for job in plan.send_backs),
+        starting={start.job.job_id: start.job for start in plan.starts},
+        after=_workers_after(state, plan, plan.placements),
         is_holding=any(hold.until_s is not None for hold in plan.holds),
     )
-
-
-def _put(workers: dict[GpuKey, list[str]], job_id: str, gpus: Iterable[Gpu]) -> None:
-    for gpu in gpus:
-        workers[gpu.node, gpu.index].append(job_id)
 
 
 def _fault(rule: PlanRule, job: Job, found: str) -> PlanFault:
@@ -150,7 +205,7 @@ def _on_its_gpus(scene: _Scene, job: Job, placement: Placement) -> Iterator[Plan
         found = f"asks for {job.gpu_type} and gets {_names(wrong)} of another type"
         yield _fault(PlanRule.GPU_OF_WRONG_TYPE, job, found)
     nodes = {node for node, _ in keys}
-    fewest = _fewest_nodes(scene, job, keys)
+    fewest = _fewest_nodes(scene, job, keys) if len(nodes) > 1 else None
     if fewest is not None and len(nodes) > fewest:
         found = f"is spread over {len(nodes)} nodes, {fewest} would do"
         yield _fault(PlanRule.MORE_NODES_THAN_NEEDED, job, found)
@@ -170,16 +225,15 @@ def _fewest_nodes(scene: _Scene, job: Job, keys: list[GpuKey]) -> int | None:
     Where GPUs are held, a gang may have to leave a whole node to a hold; one that rides along goes where
     its host is.
     """
-    is_riding = any(len(scene.workers[key]) > 1 for key in keys)
+    is_riding = any(len(scene.after[key]) > 1 for key in keys)
     if not scene.types or scene.is_holding or is_riding:
         return None
-    free: Counter[str] = Counter()
-    for (node, index), gpu_type in scene.types.items():
-        others = [one for one in scene.workers.get((node, index), ()) if one != job.job_id]
-        if not others and _fits_type(job, gpu_type):
-            free[node] += 1
+    own = Counter(node for node, _ in keys)
+    free = [
+        scene.free[node.name] + own[node.name] for node in scene.state.nodes if _fits_type(job, node.gpu_type)
+    ]
     missing, nodes = job.num_gpus, 0
-    for _, gpus in free.most_common():
+    for gpus in sorted(free, reverse=True):
         if missing <= 0:
             break
         missing -= gpus
@@ -189,14 +243,16 @@ def _fewest_nodes(scene: _Scene, job: Job, keys: list[GpuKey]) -> int | None:
 
 def _sharing(scene: _Scene, plan: Plan) -> Iterator[PlanFault]:
     """Who joins a GPU that has a worker: with its consent, as the second one, and in a small star."""
+    if all(len(here) < 2 for here in scene.after.values()):
+        return
     told: set[str] = set()
     for key in sorted({(gpu.node, gpu.index) for placement in plan.placements for gpu in placement.gpus}):
-        here = scene.workers[key]
-        job = scene.jobs.get(here[-1])
+        here = scene.after[key]
+        job = scene.job(here[-1])
         if len(here) == 1 or job is None or job.job_id in told:
             continue
         told.add(job.job_id)
-        unwilling = [job_id for job_id in here if not scene.may_share.get(job_id, False)]
+        unwilling = [job_id for job_id in here if not scene.may_share(job_id)]
         if unwilling:
             found = f"gets {_names([key])}, which {_listed(here[:-1])} has; {unwilling[0]} does not share"
             yield _fault(PlanRule.GPU_IN_USE, job, found)
@@ -218,11 +274,12 @@ def _packed_sets(scene: _Scene) -> Iterator[PlanFault]:
             continue
         members = _set_of(job_id, partners)
         seen |= members
-        job = scene.jobs[job_id]
+        job = scene.starting[job_id]
+        jobs = {one: known for one in members if (known := scene.job(one)) is not None}
         if len(members) > MOST_JOBS_IN_A_SET:
             found = f"makes a packed set of {len(members)} jobs, {MOST_JOBS_IN_A_SET} is the most"
             yield _fault(PlanRule.PACKED_SET_TOO_LARGE, job, found)
-        if members <= scene.jobs.keys() and not _is_star(scene, members, partners):
+        if members <= jobs.keys() and not _is_star(scene, jobs, partners):
             found = f"is packed with {_listed(partners[job_id])}: no star around the widest of the set"
             yield _fault(PlanRule.STAR_RULE, job, found)
 
@@ -237,10 +294,11 @@ def _set_of(job_id: str, partners: Mapping[str, set[str]]) -> set[str]:
     return members
 
 
-def _is_star(scene: _Scene, members: set[str], partners: Mapping[str, set[str]]) -> bool:
+def _is_star(scene: _Scene, jobs: Mapping[str, Job], partners: Mapping[str, set[str]]) -> bool:
     """Whether all share with the widest job only; one as wide as it shares all its GPUs, one to one."""
-    widest = max(scene.jobs[one].num_gpus for one in members)
-    centres = [one for one in members if scene.jobs[one].num_gpus == widest]
+    members = set(jobs)
+    widest = max(job.num_gpus for job in jobs.values())
+    centres = [job_id for job_id, job in jobs.items() if job.num_gpus == widest]
     if len(centres) > 1:
         return len(members) == 2 and _share_all(scene, members)
     others = members - set(centres)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -31,6 +31,7 @@ class PlanRule(StrEnum):
     GUEST_INSIDE_ITS_LANE = "guest-inside-its-lane"
     LENT_WHILE_DUE_JOB_WAITS = "lent-while-due-job-waits"
     PASSED_OVER_BUT_NOT_LATE = "passed-over-but-not-late"
+    PASSED_OVER_BUT_WOULD_FIT = "passed-over-but-would-fit"
 
     HOLD_FOR_UNKNOWN_POOL = "hold-for-unknown-pool"
     HOLD_BEYOND_QUOTA = "hold-beyond-quota"
@@ -95,6 +96,52 @@ class Known:
     may_share: bool = False
 
 
+GpuKey = tuple[str, int]
+"""A GPU: the name of its node, its index there."""
+
+
+class Places:
+    """Who is on which GPU; kept as jobs come and go, O(their GPUs) each.
+
+    Args:
+        nodes: hosts that are there; empty where they are not known.
+
+    Attributes:
+        types: type of each GPU there is.
+        free: GPUs of each node that nobody has.
+        workers: ids of the jobs on each GPU that somebody has, in the order in which they came.
+    """
+
+    __slots__ = ("free", "types", "workers")
+
+    def __init__(self, nodes: Iterable[Node] = ()) -> None:
+        self.types: dict[GpuKey, str] = {}
+        self.free: dict[str, int] = {}
+        self.workers: dict[GpuKey, tuple[str, ...]] = {}
+        for node in nodes:
+            self.free[node.name] = node.num_gpus
+            self.types.update(((node.name, index), node.gpu_type) for index in range(node.num_gpus))
+
+    def enter(self, job_id: str, gpus: Iterable[Gpu]) -> None:
+        """A job takes GPUs, alone or beside others."""
+        for gpu in gpus:
+            key = (gpu.node, gpu.index)
+            here = self.workers.get(key, ())
+            if not here and key in self.types:
+                self.free[gpu.node] -= 1
+            self.workers[key] = (*here, job_id)
+
+    def leave(self, job_id: str, gpus: Iterable[Gpu]) -> None:
+        """A job leaves the GPUs that it had."""
+        for gpu in gpus:
+            key = (gpu.node, gpu.index)
+            here = tuple(one for one in self.workers.pop(key) if one != job_id)
+            if here:
+                self.workers[key] = here
+            elif key in self.types:
+                self.free[gpu.node] += 1
+
+
 @dataclass(frozen=True, slots=True)
 class PlanState:
     """The cluster at the instant before a plan leaves the planner.
@@ -107,6 +154,7 @@ class PlanState:
         lines: of each pool, its jobs that wait or run as guests, by id, in the order of its line.
         own_gpus: of each pool, the GPUs of its own jobs that run.
         nodes: hosts that are there; empty where only counts are planned.
+        places: who is on which of their GPUs.
     """
 
     now_s: float
@@ -116,6 +164,7 @@ class PlanState:
     lines: Mapping[str, Mapping[str, Known]]
     own_gpus: Mapping[str, int]
     nodes: tuple[Node, ...] = ()
+    places: Places = field(default_factory=Places)
 
 
 def state_of(
@@ -129,13 +178,16 @@ def state_of(
     known: dict[str, Known] = {}
     lines: dict[str, dict[str, Known]] = {}
     own_gpus: Counter[str] = Counter()
+    places = Places(nodes)
     for one in line:
         known[one.job.job_id] = one
+        if one.standing is not Standing.WAITING:
+            places.enter(one.job.job_id, one.gpus)
         if one.standing is Standing.OWN:
             own_gpus[one.job.pool] += one.job.num_gpus
         else:
             lines.setdefault(one.job.pool, {})[one.job.job_id] = one
-    return PlanState(now_s, idle_gpus, quotas, known, lines, own_gpus, nodes)
+    return PlanState(now_s, idle_gpus, quotas, known, lines, own_gpus, nodes, places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +200,15 @@ class PlanOptions:
         has_own_lanes: whether it tells own jobs from guests; else only what no policy may do is judged.
         converts: whether a guest that its lane reaches becomes own and counts for the lane; where not,
             the lane is made of jobs that wait, and guests stay guests (SIA).
+        serves_by_reference: whether, where GPUs are too few for all who are due, jobs beyond the lanes that
+            the reference starts now take their turn among them.
     """
 
     requeueable_share: float = 0.0
     may_send_back: bool = True
     has_own_lanes: bool = True
     converts: bool = True
+    serves_by_reference: bool = False
 
 
 STRICT: Final = PlanOptions()

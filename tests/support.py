@@ -39,11 +39,13 @@ def run(
     durations_s: dict[str, float],
     quotas: dict[str, int],
     checks_plans: bool = False,
+    capacity_gpus: int | None = None,
     **settings: str,
 ) -> Schedule:
     """Replay jobs under a policy that is given true lives; clairvoyant ones know all there is to know.
 
-    With `checks_plans` the independent checker looks at every plan before it is carried out.
+    With `checks_plans` the independent checker looks at every plan before it is carried out. With
+    `capacity_gpus` there are fewer GPUs than the quotas add up to: nodes are lost.
     """
     outcomes = {job_id: JobOutcome(job_id, duration) for job_id, duration in durations_s.items()}
     spec = POLICIES[policy]
@@ -52,7 +54,7 @@ def run(
     return Engine(
         jobs=jobs,
         outcomes=outcomes,
-        capacity_gpus=sum(quotas.values()),
+        capacity_gpus=capacity_gpus or sum(quotas.values()),
         policy=built,
         tick_s=spec.tick_s,
         plan_check=CheckedPlans(quotas, options_of(spec, in_force)) if checks_plans else None,

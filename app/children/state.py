@@ -23,7 +23,7 @@ from app.store.tables import EpochRow, JobRow, LiveState
 from data.schema import COLUMNS
 from domain.cluster import Node
 from domain.jobs import Job
-from domain.plans import Plan, Start
+from domain.plans import Hold, Plan, Start
 from models import Training
 from simulator.checked import options_of
 from simulator.forecasting import ForecastChoice, Forecasters, build, choose, split_settings
@@ -301,7 +301,28 @@ def fitting(plan: Plan, idle_gpus: int, *, is_lending: bool) -> Plan:
             break  # what comes after a job that has to wait must not overtake it
         room -= start.job.num_gpus
         starts.append(start)
-    return replace(plan, starts=tuple(starts))
+    fitted = replace(plan, starts=tuple(starts))
+    own = sum(not start.is_guest for start in plan.starts)
+    return fitted if is_lending or len(starts) < own else _without_turns(fitted, room)
+
+
+def _without_turns(plan: Plan, room: int) -> Plan:
+    """A plan that lends nothing, whose late jobs take the GPUs of guests that came before them.
+
+    Where more jobs wait than are late, the others are waited for: GPUs are kept for them.
+    """
+    if not plan.late or len(plan.holds) > len(plan.late):
+        return plan
+    late, holds, starts = list(plan.late), list(plan.holds), list(plan.starts)
+    for job in plan.late:
+        if job.num_gpus <= room:
+            room -= job.num_gpus
+            starts.append(Start(job, False))
+            late.remove(job)
+            hold = Hold(job.pool, job.num_gpus)
+            if hold in holds:
+                holds.remove(hold)
+    return replace(plan, starts=tuple(starts), late=tuple(late), holds=tuple(holds))
 
 
 def as_answer(plan: Plan) -> dict[str, Any]:

@@ -151,6 +151,7 @@ def run_all(
     seed: int = 0,
     progress_for: Callable[[str], Progress] | None = None,
     reference: str = REFERENCE,
+    checks_plans: bool = False,
 ) -> list[Row]:
     """Replay policies over one workload and measure each against `fcfs` and against `backfill`.
 
@@ -163,8 +164,10 @@ def run_all(
         seed: of everything that is drawn.
         progress_for: makes the progress callback of a label.
         reference: one more world without sharing to measure against (`solver.references`).
+        checks_plans: whether the independent checker looks at every plan before it is carried out.
 
     Raises:
+        PlanError: with `checks_plans`, if a plan breaks a rule (`solver.check_plan`); it says whose.
         SettingError: for unknown policies, settings or references, or a label asked for twice.
     """
     check_reference(reference)
@@ -182,6 +185,7 @@ def run_all(
             may_see_truth=may_see_truth,
             seed=seed,
             progress=progress,
+            checks_plans=checks_plans,
         )
 
     done = {choice.label: run(choice) for choice in choices}

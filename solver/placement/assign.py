@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from domain.cluster import Gpu
 from solver.placement.cells import pieces_of
-from solver.placement.counts import Counts, counts_as
+from solver.placement.counts import Counts, counts_as, held_as
 from solver.placement.layout import Layout
 from solver.placement.task import Move
 
@@ -78,9 +78,10 @@ class _Giver:
         """GPUs of the pieces that are held, as far as the solution holds them."""
         given: dict[tuple[int, int], tuple[Gpu, ...]] = {}
         for piece in self._layout.pieces:
-            stock = next((k for k, left in enumerate(self._left) if left[piece.num_gpus]), None)
+            one = held_as(piece)
+            stock = next((k for k, left in enumerate(self._left) if left[one]), None)
             if stock is not None:
-                self._left[stock][piece.num_gpus] -= 1
+                self._left[stock][one] -= 1
                 given[piece.hold, piece.part] = self._piece(stock, piece.num_gpus)
         return given
 

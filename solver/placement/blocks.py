@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from domain.cluster import Gpu, Node
 from solver.placement.greedy import Ask, Stock, allowed, stocks_of
-from solver.placement.layout import pieces_to_hold
+from solver.placement.layout import Piece, pieces_to_hold
 from solver.placement.task import Held, Movable, PlaceTask, Placing, Want
 
 
@@ -47,10 +47,10 @@ def split(task: PlaceTask, blocks: int) -> list[Part]:
             if not want.assigned and want.is_own == is_own:
                 wants[_best(stocks, _ask(want))].append(want)
         if is_own:
-            for piece in pieces_to_hold(task, max((n.num_gpus for n in task.nodes), default=1)):
-                held = task.holds[piece.hold]
-                part = Held(replace(held.hold, num_gpus=piece.num_gpus), piece.num_gpus)
-                pieces[_best(stocks, Ask("held", piece.num_gpus))].append((piece.hold, part))
+            for number, part in _held_parts(task, stocks):
+                kinds = None if part.gpu_type is None else (part.gpu_type,)
+                ask = Ask("held", part.widest_gpus, types=kinds)
+                pieces[_best(stocks, ask)].append((number, part))
     movable: list[list[Movable]] = [[] for _ in range(blocks)]
     for one in task.movable:
         movable[home[one.gpus[0].node]].append(one)
@@ -92,6 +92,39 @@ def merge(task: PlaceTask, parts: Sequence[Part], placings: Sequence[Placing]) -
         fallback="groups",
         groups=len(parts),
     )
+
+
+def _held_parts(task: PlaceTask, stocks: Sequence[Sequence[Stock]]) -> list[tuple[int, Held]]:
+    """The pieces of all holds as holds of their own, and of which each is one.
+
+    Where a gang may need several pieces they are of one type: that of which most can be held in all groups.
+    """
+    pieces = pieces_to_hold(task, max((node.num_gpus for node in task.nodes), default=1))
+    node_gpus = max((node.num_gpus for node in task.nodes), default=1)
+    kinds = {
+        tie: _type_of([piece for piece in pieces if piece.tie == tie], stocks, node_gpus)
+        for tie in {piece.tie for piece in pieces if piece.tie is not None}
+    }
+    return [
+        (
+            piece.hold,
+            Held(
+                replace(task.holds[piece.hold].hold, num_gpus=piece.num_gpus),
+                piece.num_gpus,
+                is_piece=True,
+                gpu_type=piece.gpu_type if piece.tie is None else kinds[piece.tie],
+            ),
+        )
+        for piece in pieces
+    ]
+
+
+def _type_of(tied: Sequence[Piece], stocks: Sequence[Sequence[Stock]], node_gpus: int) -> str:
+    """The type of which most idle GPUs are left in all groups, the first of equals; empty if none serves."""
+    room: dict[str, int] = {}
+    for stock in (one for block in stocks for one in block if tied[0].may_lie_on(one, node_gpus)):
+        room[stock.gpu_type] = room.get(stock.gpu_type, 0) + stock.slack_gpus
+    return min(room, key=lambda kind: (-room[kind], kind), default="")
 
 
 def _deal(task: PlaceTask, blocks: int) -> dict[str, int]:

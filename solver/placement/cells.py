@@ -85,6 +85,12 @@ class CellCount:
         self.node_gpus = node_gpus
         self._left = free_cells(free_gpus, node_gpus)
 
+    def copy(self) -> "CellCount":
+        """The same count, to go on with apart."""
+        twin = CellCount((), self.node_gpus)
+        twin._left = self._left  # replaced, never changed
+        return twin
+
     @property
     def left_gpus(self) -> int:
         """Free GPUs for which nobody was counted in."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from ortools.sat.python import cp_model
 
 from solver.placement.cells import FloatArray, cell_of, cell_sizes, pieces_of
-from solver.placement.layout import Group, Layout
+from solver.placement.layout import Group, Layout, Piece
 from solver.placement.task import Costs, Limits
 
 _PER_GPU = 1000
@@ -45,6 +45,19 @@ class Taken(NamedTuple):
     cells: int
 
 
+class HeldAs(NamedTuple):
+    """Pieces of holds that the model does not tell apart: see `Piece`."""
+
+    num_gpus: int
+    tie: int | None
+    gpu_type: str | None
+
+
+def held_as(piece: Piece) -> HeldAs:
+    """What a piece is to the model."""
+    return HeldAs(piece.num_gpus, piece.tie, piece.gpu_type)
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """A solution.
@@ -53,7 +66,7 @@ class Counts:
         taken: for each group, how many nodes become what.
         pieces: for each group, how many pieces of each number of GPUs.
         started: for each kind, how many gangs on each of its types.
-        held: for each type, how many pieces of each number of GPUs are held.
+        held: for each type, how many pieces of each tie and number of GPUs are held (`held_as`).
         is_optimal: whether all of it is proven.
         cost: fragmentation and changes, in GPUs.
         bound: the least cost proven possible.
@@ -63,7 +76,7 @@ class Counts:
     taken: Sequence[Counter[Taken]]
     pieces: Sequence[Counter[int]]
     started: Sequence[Counter[int]]
-    held: Sequence[Counter[int]]
+    held: Sequence[Counter[HeldAs]]
     is_optimal: bool
     cost: float
     bound: float
@@ -166,16 +179,25 @@ class CountModel:
             self._model.add(served <= len(kind.names))
         return started
 
-    def _held_of(self) -> dict[tuple[int, int], cp_model.IntVar]:
-        wanted = Counter(piece.num_gpus for piece in self._layout.pieces)
-        held = {
-            (gpus, k): self._model.new_int_var(0, count, "")
-            for gpus, count in sorted(wanted.items())
-            for k, stock in enumerate(self._layout.stocks)
-            if gpus <= stock.node_gpus
+    def _held_of(self) -> dict[tuple[HeldAs, int], cp_model.IntVar]:
+        stocks, pieces = self._layout.stocks, self._layout.pieces
+        node_gpus = max((one.node_gpus for one in stocks), default=1)
+        wanted = Counter(held_as(piece) for piece in pieces)
+        lies_on = {
+            held_as(piece): [k for k, one in enumerate(stocks) if piece.may_lie_on(one, node_gpus)]
+            for piece in pieces
         }
-        for gpus, count in wanted.items():
-            self._model.add(sum(var for (size, _), var in held.items() if size == gpus) <= count)
+        ties = sorted({piece.tie for piece in pieces if piece.tie is not None})
+        is_of = {tie: [self._model.new_bool_var("") for _ in stocks] for tie in ties}
+        for types in is_of.values():
+            self._model.add_at_most_one(types)
+        held: dict[tuple[HeldAs, int], cp_model.IntVar] = {}
+        for one in sorted(wanted, key=lambda one: (one.num_gpus, one.tie or 0, one.gpu_type or "")):
+            for k in lies_on[one]:
+                held[one, k] = self._model.new_int_var(0, wanted[one], "")
+                if one.tie is not None:
+                    self._model.add(held[one, k] <= wanted[one] * is_of[one.tie][k])
+            self._model.add(sum(held[one, k] for k in lies_on[one]) <= wanted[one])
         return held
 
     def _pack(self, k: int) -> None:
@@ -207,7 +229,7 @@ class CountModel:
                 for kind, started in zip(self._layout.kinds, self._started, strict=True)
                 if k in started
             ]
-            asked += [var for held, var in self._held.items() if held == (size, k)]
+            asked += [var for (held, at), var in self._held.items() if (held.num_gpus, at) == (size, k)]
             self._model.add(sum(given) == sum(asked))
 
     def _goals(self) -> list[tuple[cp_model.LinearExpr, int]]:
@@ -228,7 +250,7 @@ class CountModel:
         return cp_model.LinearExpr.sum(terms), most
 
     def _held_gpus(self) -> tuple[cp_model.LinearExpr, int]:
-        total = cp_model.LinearExpr.sum([gpus * var for (gpus, _), var in self._held.items()])
+        total = cp_model.LinearExpr.sum([held.num_gpus * var for (held, _), var in self._held.items()])
         return total, sum(piece.num_gpus for piece in self._layout.pieces)
 
     def _cost_of(self, waste: Sequence[FloatArray], costs: Costs) -> cp_model.LinearExpr:
@@ -253,9 +275,9 @@ class CountModel:
             self._model.add_hint(self._model.get_int_var_from_proto_index(index), value)
 
     def _read(self, solver: cp_model.CpSolver, is_optimal: bool, work: float) -> Counts:
-        held: list[Counter[int]] = [Counter() for _ in self._layout.stocks]
-        for (gpus, stock), var in self._held.items():
-            held[stock][gpus] = solver.value(var)
+        held: list[Counter[HeldAs]] = [Counter() for _ in self._layout.stocks]
+        for (one, stock), var in self._held.items():
+            held[stock][one] = solver.value(var)
         return Counts(
             [Counter({at: solver.value(var) for at, var in one.items()}) for one in self._taken],
             [Counter({size: solver.value(var) for size, var in one.items()}) for one in self._pieces],

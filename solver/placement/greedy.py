@@ -39,11 +39,21 @@ def place(
 
 
 class Ask(NamedTuple):
-    """GPUs that somebody asks for: a gang by its job's id, or a piece of a hold by two numbers."""
+    """GPUs that somebody asks for: a gang by its job's id, or a piece of a hold by two numbers.
+
+    Attributes:
+        name: who asks.
+        num_gpus: how many.
+        gpu_type: of which type, if that matters.
+        types: types that serve it; None: those of `allowed`.
+        tie: all that ask with the same number get GPUs of one type; None: alone.
+    """
 
     name: str | tuple[int, int]
     num_gpus: int
     gpu_type: str | None = None
+    types: tuple[str, ...] | None = None
+    tie: int | None = None
 
 
 def place_asks(
@@ -52,18 +62,33 @@ def place_asks(
     """GPUs for each that gets some, taken from the stocks; earlier ones come first (`place`)."""
     admitted: list[tuple[Ask, Stock]] = []
     doubtful: list[Ask] = []
+    chosen: dict[int, list[Stock]] = {}
+
+    def serving(ask: Ask) -> list[Stock]:
+        if ask.tie is None:
+            return allowed(stocks, ask)
+        if ask.tie not in chosen:
+            chosen[ask.tie] = _most_of([one for one in asks if one.tie == ask.tie], stocks)
+        return chosen[ask.tie]
+
     for ask in asks:
-        stock = next((one for one in allowed(stocks, ask) if one.admit(ask.num_gpus)), None)
+        stock = next((one for one in serving(ask) if one.admit(ask.num_gpus)), None)
         if stock is None:
             doubtful.append(ask)
         else:
             admitted.append((ask, stock))
     found = _largest_first(admitted)
     for ask in doubtful:
-        gpus = next(filter(None, (one.take_gang(ask.num_gpus) for one in allowed(stocks, ask))), ())
+        gpus = next(filter(None, (one.take_gang(ask.num_gpus) for one in serving(ask))), ())
         if gpus:
             found[ask.name] = gpus
     return found
+
+
+def _most_of(tied: Sequence[Ask], stocks: Sequence["Stock"]) -> list["Stock"]:
+    """The one type that can place most GPUs of some asks, the first of equals; none if none serves them."""
+    serve = allowed(stocks, tied[0])
+    return sorted(serve, key=lambda one: -one.could_admit([ask.num_gpus for ask in tied]))[:1]
 
 
 class Stock:
@@ -93,6 +118,11 @@ class Stock:
     def admit(self, num_gpus: int) -> bool:
         """Count a gang in, if it can be placed beside all those counted in already."""
         return self._cells.admit(num_gpus)
+
+    def could_admit(self, widths: Iterable[int]) -> int:
+        """GPUs of gangs that could be counted in one after another; nobody is."""
+        cells = self._cells.copy()
+        return sum(width for width in widths if cells.admit(width))
 
     def take(self, num_gpus: int) -> tuple[Gpu, ...]:
         """Take GPUs of one node, as tightly as possible; empty if no node has so many."""
@@ -172,6 +202,8 @@ def may_use(asked: str | None, gpu_type: str) -> bool:
 
 def allowed(stocks: Sequence[Stock], ask: Ask) -> list[Stock]:
     """Stocks that serve an ask."""
+    if ask.types is not None:
+        return [one for one in stocks if one.gpu_type in ask.types]
     types = types_for(ask.num_gpus, ask.gpu_type, {one.gpu_type: one.node_gpus for one in stocks})
     return [one for one in stocks if one.gpu_type in types]
 

@@ -69,11 +69,31 @@ class Group(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """One piece of a hold: which hold, which of its pieces, how many GPUs."""
+    """One piece of a hold.
+
+    Attributes:
+        hold: which hold.
+        part: which of its pieces.
+        num_gpus: GPUs, all on one node.
+        tie: all pieces of the same tie are of one type, because a gang may need several of them; None: alone.
+        gpu_type: type that it has to be of; None: of any.
+    """
 
     hold: int
     part: int
     num_gpus: int
+    tie: int | None = None
+    gpu_type: str | None = None
+
+    def may_lie_on(self, stock: Stock, node_gpus: int) -> bool:
+        """Whether a type serves it; ties hold whole nodes, so only the types of the largest nodes do.
+
+        Args:
+            stock: the type.
+            node_gpus: GPUs of the largest node of all types.
+        """
+        is_large = self.tie is None or stock.node_gpus == node_gpus
+        return is_large and self.num_gpus <= stock.node_gpus and self.gpu_type in (None, stock.gpu_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,16 +177,31 @@ def _residents(task: PlaceTask) -> tuple[dict[str, Resident], dict[str, tuple[Gp
 
 def pieces_to_hold(task: PlaceTask, node_gpus: int) -> list[Piece]:
     """Pieces of all holds, largest first, then in the order of the holds."""
-    pieces = [
-        Piece(number, part, gpus)
-        for number, held in enumerate(task.holds)
-        for part, gpus in enumerate(hold_pieces(held.hold.num_gpus, held.widest_gpus, node_gpus))
-    ]
+    pieces: list[Piece] = []
+    for number, held in enumerate(task.holds):
+        size, widest = held.hold.num_gpus, held.widest_gpus
+        parts = (size,) if held.is_piece else hold_pieces(size, widest, node_gpus)
+        tie = number if min(size, widest) > parts[0] else None
+        pieces += [Piece(number, part, gpus, tie, held.gpu_type) for part, gpus in enumerate(parts)]
     order = {
         number: (held.hold.pool, held.hold.num_gpus, held.widest_gpus)
         for number, held in enumerate(task.holds)
     }
     return sorted(pieces, key=lambda piece: (-piece.num_gpus, order[piece.hold], piece.hold, piece.part))
+
+
+def asks_to_hold(task: PlaceTask, stocks: Sequence[Stock]) -> list[Ask]:
+    """What the pieces of all holds ask of the types, in their order (`pieces_to_hold`)."""
+    node_gpus = max((one.node_gpus for one in stocks), default=1)
+    return [
+        Ask(
+            (piece.hold, piece.part),
+            piece.num_gpus,
+            types=tuple(one.gpu_type for one in stocks if piece.may_lie_on(one, node_gpus)),
+            tie=piece.tie,
+        )
+        for piece in pieces_to_hold(task, node_gpus)
+    ]
 
 
 def _groups(

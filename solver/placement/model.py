@@ -10,7 +10,7 @@ from solver.placement.blocks import merge, split
 from solver.placement.cells import expected_waste
 from solver.placement.counts import CountModel
 from solver.placement.greedy import Ask, may_use, place, place_asks, stocks_of
-from solver.placement.layout import canonical, layout_of, pieces_to_hold
+from solver.placement.layout import asks_to_hold, canonical, layout_of
 from solver.placement.task import Costs, Limits, Move, PlaceTask, Placing
 
 DEFAULT_COSTS = Costs()
@@ -53,8 +53,7 @@ def greedy_placing(task: PlaceTask) -> Placing:
             if want.is_own == is_own and want.job.job_id not in kept
         ]
         if is_own:
-            pieces = pieces_to_hold(task, max((one.node_gpus for one in stocks), default=1))
-            asks += [Ask((piece.hold, piece.part), piece.num_gpus) for piece in pieces]
+            asks += asks_to_hold(task, stocks)
     found = place_asks(asks, stocks)
     starts = kept | {name: gpus for name, gpus in found.items() if isinstance(name, str)}
     held = {name: gpus for name, gpus in found.items() if isinstance(name, tuple)}

@@ -27,10 +27,19 @@ class Want(NamedTuple):
 
 
 class Held(NamedTuple):
-    """GPUs to keep idle for a pool, and the widest gang that they are for."""
+    """GPUs to keep idle for a pool, and the widest gang that they are for.
+
+    Attributes:
+        hold: what is kept, for whom.
+        widest_gpus: GPUs of the widest gang.
+        is_piece: it is one piece of a larger hold, to lie on one node.
+        gpu_type: type that it has to be of, as other pieces of that hold are; None: of any.
+    """
 
     hold: Hold
     widest_gpus: int
+    is_piece: bool = False
+    gpu_type: str | None = None
 
 
 class Movable(NamedTuple):
@@ -120,7 +129,8 @@ class Placing:
 
     Attributes:
         placements: gangs that start, in canonical order.
-        held: GPUs kept idle for each hold, in the order of the holds; each tuple lies on one node.
+        held: GPUs kept idle for each hold, in the order of the holds; each tuple lies on one node. A hold is
+            full if they add up to it; then any gang up to its widest fits into it, on GPUs of one type.
         steps: moves in the order in which they are made; those of one step at once (gangs that exchange
             places), so that no GPU is ever given twice. Starts come after them.
         unplaced: why a gang was not placed, by job id.

@@ -215,6 +215,7 @@ SPEC = PolicySpec(
     uses_demand=True,
     may_send_back=True,
     has_own_lanes=True,
+    serves_by_reference=True,
     lives="hazard",
     arrivals="corrected",
     tick_s=300.0,

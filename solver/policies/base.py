@@ -120,6 +120,8 @@ class PolicySpec:
         may_send_back: it stops guests, so its schedules contain lost attempts.
         has_own_lanes: it tells own jobs from guests, and own widths never exceed the quota.
         converts: guests that their lane reaches become own; where not, a guest stays one (SIA).
+        serves_by_reference: where GPUs are too few for all who are due, jobs beyond the lanes that the
+            reference starts now take their turn among them.
         lends: who may start beyond its pool's own lane or quota.
     """
 
@@ -136,6 +138,7 @@ class PolicySpec:
     may_send_back: bool = False
     has_own_lanes: bool = False
     converts: bool = True
+    serves_by_reference: bool = False
     lends: Lends = Lends.ALL
 
 

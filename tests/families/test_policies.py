@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 from typing import get_type_hints
 
@@ -91,6 +91,25 @@ def test_its_schedules_keep_every_rule_and_run_every_job(policy, chosen, instanc
 def test_every_plan_passes_the_independent_checker(policy, chosen, instance, share):
     jobs, durations, quotas = instance
     run(policy, jobs, durations, quotas, checks_plans=True, **with_share(policy, chosen, share))
+
+
+@pytest.mark.parametrize("policy", sorted(set(POLICIES) - KEEP_THEIR_OWN_COUNT))
+@fixed(60)
+@given(instances(), shares, st.data())
+def test_every_plan_passes_the_checker_where_gpus_are_lost(policy, instance, share, data):
+    """Fewer GPUs than the quotas add up to, for jobs of minutes: own jobs wait, and some are late."""
+    jobs, lengths_s, quotas = instance
+    jobs = [replace(job, submit_s=30.0 * job.submit_s) for job in jobs]
+    widest = max((job.num_gpus for job in jobs), default=1)
+    run(
+        policy,
+        jobs,
+        {job_id: 40.0 * length_s for job_id, length_s in lengths_s.items()},
+        quotas,
+        checks_plans=True,
+        capacity_gpus=data.draw(st.integers(widest, sum(quotas.values()))),
+        **with_share(policy, {}, share),
+    )
 
 
 @every_choice

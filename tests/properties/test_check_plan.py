@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from domain.cluster import Gpu, Node
 from domain.jobs import Job
 from domain.plans import Hold, Placement, Plan, Start
-from solver.check_plan import check_plan, lawful_part
+from solver.check_plan import check_plan, inside_lanes, lawful_part
 from solver.plan_books import PlanBooks
-from solver.plan_rules import Known, PlanOptions, PlanState, Standing, state_of
+from solver.plan_rules import Known, Places, PlanOptions, PlanState, Standing, state_of
 
 NODES = (Node("n0", 4), Node("n1", 2), Node("n2", 2))
 GPUS = [gpu for node in NODES for gpu in node.gpus()]
@@ -35,8 +35,9 @@ def scenes(draw: st.DrawFn) -> tuple[PlanState, Plan, PlanOptions]:
         standing = standing if fits_quota else Standing.GUEST
         line.append(Known(job, standing, tuple(free[: job.num_gpus]), draw(st.booleans())))
         del free[: job.num_gpus]
-    state = state_of(10.0, len(free), QUOTAS, line, NODES)
+    state = state_of(draw(st.sampled_from((10.0, 63.0, 99.0))), len(free), QUOTAS, line, NODES)
     options = PlanOptions(draw(st.sampled_from((0.0, 0.5, 1.0))), converts=draw(st.booleans()))
+    options = replace(options, serves_by_reference=draw(st.booleans()))
     return state, draw(plans(line, free)), options
 
 
@@ -53,6 +54,7 @@ def plans(draw: st.DrawFn, line: list[Known], free: list[Gpu]) -> Plan:
         conversions=tuple(draw(some_running)),
         starts=starts,
         holds=tuple(draw(st.lists(st.sampled_from((Hold("a", 1), Hold("b", 2, 20.0))), max_size=1))),
+        late=tuple(draw(st.lists(st.sampled_from(waiting), unique=True, max_size=3)) if waiting else ()),
     )
     if not draw(st.booleans()):
         return plan
@@ -107,6 +109,28 @@ def places_after(state: PlanState, plan: Plan) -> dict[str, tuple[Gpu, ...]]:
     return stay | {place.job_id: place.gpus for place in plan.placements}
 
 
+@settings(max_examples=300, deadline=None)
+@given(scenes())
+def test_nothing_is_lent_and_nothing_left_idle_that_a_due_job_could_have(scene):
+    """Whatever the plan calls late, where nobody takes turns and GPUs are only counted."""
+    state, plan, options = scene
+    options = replace(options, serves_by_reference=False)
+    state, plan = replace(state, nodes=(), places=Places()), replace(plan, placements=())
+    if check_plan(state, plan, options):
+        return
+    started = {start.job.job_id for start in plan.starts}
+    inside = inside_lanes(state, counts_guests=options.converts).values()
+    waits = [one.job for one in inside if one.standing is Standing.WAITING and one.job.job_id not in started]
+    assert not waits or not any(start.is_guest for start in plan.starts)
+    back, out = (
+        sum(job.num_gpus for job in jobs) for jobs in (plan.send_backs, (one.job for one in plan.starts))
+    )
+    left_gpus = state.idle_gpus + back - out
+    in_time = [job for job in waits if job not in plan.late]
+    if all(job.num_gpus <= left_gpus for job in in_time):
+        assert all(job.num_gpus > left_gpus for job in waits if job in plan.late)
+
+
 @settings(max_examples=150, deadline=None)
 @given(scenes())
 def test_what_is_left_of_a_plan_lends_nothing_and_passes(scene):
@@ -115,7 +139,16 @@ def test_what_is_left_of_a_plan_lends_nothing_and_passes(scene):
     assert check_plan(state, part, options) == ()
     assert not any(start.is_guest for start in part.starts)
     assert set(part.starts) <= set(plan.starts)
-    if not check_plan(state, replace(plan, holds=()), options):
+    lends_nothing = replace(
+        plan, holds=(), starts=tuple(start for start in plan.starts if not start.is_guest)
+    )
+    if plan.placements:
+        left = {start.job.job_id for start in lends_nothing.starts}
+        kept = tuple(place for place in plan.placements if place.job_id in left)
+        lends_nothing = replace(lends_nothing, placements=kept)
+    if not check_plan(state, replace(plan, holds=()), options) and not check_plan(
+        state, lends_nothing, options
+    ):
         assert set(part.starts) == {start for start in plan.starts if not start.is_guest}
 
 

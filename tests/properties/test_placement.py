@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from support import job
 
 from domain.cluster import Gpu, Node
+from domain.jobs import Job
 from domain.plans import Hold
 from solver.placement import place
 from solver.placement.model import greedy_placing, solve_placing
@@ -138,6 +139,58 @@ def test_any_gang_up_to_a_holds_size_fits_the_hold_without_moves(free: list[int]
     for width in range(1, min(size, widest) + 1):
         (one,) = place([job("due", num_gpus=width)], kept, nodes)
         assert len({gpu.node for gpu in one.gpus}) == -(-width // 8)
+
+
+@st.composite
+def clusters_of_two_types(draw: st.DrawFn) -> tuple[tuple[Node, ...], dict[str, tuple[Gpu, ...]]]:
+    """Nodes of types A and B, the largest of each as large or not, and what is idle on them."""
+    size = draw(st.sampled_from((3, 4, 6, 8)))
+    sizes = {"A": size, "B": draw(st.sampled_from((size, size, 3, 8)))}
+    nodes = []
+    for k in range(draw(st.integers(2, 6))):
+        kind = "AB"[k] if k < 2 else draw(st.sampled_from("AB"))
+        size = sizes[kind] if draw(st.integers(0, 3)) else draw(st.integers(1, sizes[kind]))
+        nodes.append(Node(f"n{k}", size, kind))
+    idle = {
+        node.name: node.gpus()[
+            : node.num_gpus if draw(st.booleans()) else draw(st.integers(0, node.num_gpus))
+        ]
+        for node in nodes
+    }
+    return tuple(nodes), idle
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(clusters_of_two_types(), st.integers(1, 12), st.integers(-4, 8), st.sampled_from((None, "A", "B")))
+def test_any_gang_up_to_a_holds_size_fits_it_on_gpus_of_one_type(cluster, size: int, wider: int, asked):
+    """Whoever holds it: the rule, the model, or the model in groups of nodes."""
+    nodes, idle = cluster
+    widest = max(1, max(node.num_gpus for node in nodes) + wider)
+    start = Want(Job("own", "a", 0.0, 2, gpu_type=asked), True)
+    task = PlaceTask(nodes, idle, (start,), (Held(Hold("p", size), widest),), **MIX)
+    for done in (greedy_placing(task), solve_placing(task), solve_placing(task, limits=Limits(max_nodes=2))):
+        (pieces,) = done.held
+        assert all(len({gpu.node for gpu in piece}) == 1 for piece in pieces)
+        kept: dict[str, list[Gpu]] = {}
+        for gpu in (gpu for piece in pieces for gpu in piece):
+            kept.setdefault(gpu.node, []).append(gpu)
+        if sum(map(len, pieces)) < size:
+            continue  # it is not full
+        for width in range(1, min(size, widest) + 1):
+            (one,) = place([job("due", num_gpus=width)], kept, nodes)
+            assert len({gpu.gpu_type for gpu in one.gpus}) == 1
+
+
+def test_a_hold_is_full_on_the_type_that_has_room_for_all_of_it():
+    """Six of A and six of B come first, but the hold is for gangs of eight: two nodes of B hold it."""
+    nodes = (Node("a", 6, "A"), Node("b1", 6, "B"), Node("b2", 6, "B"))
+    idle = {node.name: node.gpus() for node in nodes}
+    task = PlaceTask(nodes, idle, holds=(Held(Hold("p", 10), 8),), **MIX)
+    for done in (greedy_placing(task), solve_placing(task), solve_placing(task, limits=Limits(max_nodes=2))):
+        assert [[gpu.gpu_type for gpu in piece] for piece in done.held[0]] == [["B"] * 6, ["B"] * 4]
+    apart = replace(task, nodes=nodes[:2], idle={name: idle[name] for name in ("a", "b1")})
+    for done in (greedy_placing(apart), solve_placing(apart)):
+        assert sum(map(len, done.held[0])) < 10, "six of one and four of the other hold no gang of seven"
 
 
 @FEW

@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from app import waiting_tables
-from app.cli import cli
+from app.cli import EXIT_BROKEN, cli, main
 from app.services.compare import Choice, flat, run_all
 from app.services.ingest import Source, load
 from app.services.waiting import as_document, select
@@ -154,15 +154,46 @@ def test_an_unknown_reference_is_refused(inputs, tmp_path):
     assert "fcfs, backfill, priority" in str(result.exception)
 
 
-def test_a_replay_with_checked_plans_stops_at_a_broken_rule(inputs, tmp_path, monkeypatch):
-    command = ["replay", *inputs, "--policy", "reclaim", "--check-plans", "--out", str(tmp_path / "out")]
-    assert asked(*command).exit_code == 0
+COMMANDS = {
+    "replay": ["--policy", "reclaim", "--out", "{out}"],
+    "compare": ["--policies", "fcfs,reclaim", "--out", "{out}"],
+    "why": ["--policy", "reclaim", "--at", "100"],
+}
 
-    def lends_to_the_due(self: Reclaim, _now_s: float, _idle_gpus: int) -> Plan:
+
+@pytest.fixture
+def lends_to_the_due(monkeypatch):
+    """`reclaim`, which starts as a guest whoever its lane has reached."""
+
+    def decide(self: Reclaim, _now_s: float, _idle_gpus: int) -> Plan:
         self._lanes.advance()
         return Plan(starts=tuple(Start(job, True) for job in self._lanes.due_in_order()))
 
-    monkeypatch.setattr(Reclaim, "decide", lends_to_the_due)
-    result = asked(*command)
+    def begin() -> None:
+        monkeypatch.setattr(Reclaim, "decide", decide)
+
+    return begin
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_plans_are_checked_unless_told_otherwise(command, inputs, tmp_path, lends_to_the_due):
+    asks = [command, *inputs, *(part.format(out=tmp_path / "out") for part in COMMANDS[command])]
+    assert asked(*asks).exit_code == 0
+    lends_to_the_due()
+    result = asked(*asks)
     assert isinstance(result.exception, PlanError)
+    assert "the plan of reclaim at" in str(result.exception)
     assert "guest-inside-its-lane: job j1 of pool a" in str(result.exception)
+    assert not isinstance(asked(*asks, "--no-check-plans").exception, PlanError)
+
+
+def test_a_broken_plan_ends_the_command_with_the_code_for_it(
+    inputs, tmp_path, lends_to_the_due, monkeypatch, capsys
+):
+    lends_to_the_due()
+    command = ["antecast", "replay", *inputs, "--policy", "reclaim", "--out", tmp_path / "out"]
+    monkeypatch.setattr("sys.argv", [str(part) for part in command])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == EXIT_BROKEN
+    assert "antecast: the plan of reclaim at" in capsys.readouterr().err

@@ -258,6 +258,22 @@ HOST = job("host", 0.0, 4, "b")
 RIDERS = [job(f"rider-{k}", 5.0 + k, 1, "a") for k in range(6)]
 
 
+def test_a_place_is_whole_nodes_and_a_rest_of_one_type():
+    """A gang of five is four and one: three on the large node and two on a small one are no place for it."""
+    nodes = (Node("large", 4), Node("small", 2), Node("other", 4, "new"))
+    gang, narrow = job("gang", 0.0, 5, "a"), job("narrow", 1.0, 1, "b")
+    busy = Known(job("busy", 0.0, 1, "b"), Standing.OWN, (Gpu("large", 3),))
+    plan = placed(starts(guests=(narrow,)), (narrow, (Gpu("small", 1),)))
+
+    def found(*running: Known) -> list[PlanRule]:
+        line = (*running, Known(gang), Known(narrow))
+        used = sum(one.job.num_gpus for one in running)
+        return rules(state_of(10.0, 10 - used, {"a": 5, "b": 1}, line, nodes), plan)
+
+    assert found(busy) == [], "four of the other type and one of these are of two types"
+    assert found() == [PlanRule.GUEST_INSIDE_ITS_LANE, PlanRule.LENT_WHILE_DUE_JOB_WAITS]
+
+
 def packed(*running: Known, rider: Job, where: tuple[Gpu, ...]) -> list[PlanRule]:
     """Rules broken by one more that rides along; no GPU is idle but those of node n1."""
     line = state(*running, Known(rider, may_share=True), idle=0, nodes=NODES)
@@ -343,6 +359,68 @@ def test_who_is_passed_over_must_be_due_and_may_be_late_already():
     assert rules(wants, starts(NEXT, late=(WIDE, BEYOND))) == [PlanRule.PASSED_OVER_BUT_NOT_LATE]
     soon = state_of(50.0, 2, QUOTAS, (Known(WIDE),), ())
     assert rules(soon, Plan(late=(WIDE,))) == [PlanRule.PASSED_OVER_BUT_NOT_LATE], "50 s are no delay"
+
+
+LATE = [job("late1", 0.0, 2, "a"), job("late2", 1.0, 2, "b")]
+AHEAD, BEHIND = job("ahead", 2.0, 4, "c"), job("behind", 3.0, 4, "a")
+SCARCE = state_of(102.0, 6, {"a": 4, "b": 4, "c": 3}, tuple(map(Known, (*LATE, AHEAD, BEHIND))), ())
+BY_REFERENCE = replace(SENDS_BACK, serves_by_reference=True)
+
+
+@pytest.mark.parametrize("options", [SENDS_BACK, BY_REFERENCE])
+@pytest.mark.parametrize("guest", [AHEAD, BEHIND])
+def test_late_is_no_excuse_for_lending_what_the_late_could_have(options, guest):
+    """Six GPUs are idle, two jobs of two are due and called late: neither may wait for a guest of four."""
+    plan = starts(guests=(guest,), late=tuple(LATE))
+    lent, fits = PlanRule.LENT_WHILE_DUE_JOB_WAITS, PlanRule.PASSED_OVER_BUT_WOULD_FIT
+    if options is SENDS_BACK:
+        assert rules(SCARCE, plan, options) == [lent, fits, fits]
+    else:  # the two that are left idle may be kept for the head of line a, but not if that is the guest
+        assert rules(SCARCE, plan, options) == ([lent] if guest is AHEAD else [fits, fits])
+
+
+def test_late_is_no_excuse_for_idle_gpus():
+    assert rules(SCARCE, Plan(late=tuple(LATE))) == [PlanRule.PASSED_OVER_BUT_WOULD_FIT] * 2
+    assert rules(SCARCE, starts(LATE[0], late=(LATE[1],))) == [PlanRule.PASSED_OVER_BUT_WOULD_FIT]
+    assert rules(SCARCE, starts(*LATE, late=tuple(LATE))) == [], "who starts is not passed over"
+
+
+def test_idle_gpus_may_be_kept_for_who_is_not_late_and_needs_more():
+    wide, narrow = job("wide", 90.0, 4, "b"), job("narrow", 0.0, 2, "a")
+    lacking = state_of(102.0, 3, QUOTAS, (Known(narrow), Known(wide)), ())
+    assert rules(lacking, Plan(late=(narrow,))) == []
+    assert rules(lacking, Plan(late=(narrow, wide))) != []
+
+
+def test_where_gpus_are_too_few_the_head_of_a_line_may_take_its_turn_before_the_late():
+    """The reference may have started it: its pool has a due job, and all before it are due or late."""
+    turn = starts(LATE[0], guests=(BEHIND,), late=(LATE[1],))
+    assert rules(SCARCE, turn, BY_REFERENCE) == []
+    assert rules(SCARCE, turn) == [PlanRule.LENT_WHILE_DUE_JOB_WAITS], "only if the policy serves so"
+    before = Known(job("before", 60.0, 3, "a"))
+    line = tuple(map(Known, LATE))
+    overtaken = state_of(102.0, 6, QUOTAS, (*line, before, Known(BEHIND)), ())
+    assert rules(overtaken, turn, BY_REFERENCE) == [PlanRule.LENT_WHILE_DUE_JOB_WAITS]
+    too_late = replace(overtaken, now_s=130.0)
+    assert rules(too_late, turn, BY_REFERENCE) == [], "who is late by a minute may be passed over"
+
+
+def test_whoever_is_late_on_nodes_without_a_place_is_left_behind():
+    """Two GPUs are idle, one on each node: a gang of two has no place, a guest of one may go before it."""
+    line = (own(OWN), own(job("also", 0.0, 3, "b"), 0, "n2"), Known(LATE[1]), Known(GUEST))
+    before = replace(state(*line, nodes=NODES), now_s=102.0, quotas={"a": 3, "b": 5})
+    plan = placed(starts(guests=(GUEST,), late=(LATE[1],)), (GUEST, gpus("n1", 3, 1)))
+    assert rules(before, plan) == []
+
+
+def test_what_is_left_starts_whom_nobody_overtakes():
+    """Without its guest the plan leaves GPUs to who was passed over: he is not, and is asked for again."""
+    later = job("later", 100.0, 2, "a")
+    line = tuple(map(Known, (LATE[0], later, AHEAD)))
+    before = state_of(102.0, 6, {"a": 4, "b": 4, "c": 3}, line, ())
+    plan = starts(later, guests=(AHEAD,), late=(LATE[0],))
+    assert rules(before, plan) == [PlanRule.LENT_WHILE_DUE_JOB_WAITS]
+    assert lawful_part(before, plan, SENDS_BACK) == NOTHING
 
 
 def test_what_is_left_passes_over_who_is_late():
