@@ -255,13 +255,16 @@ def generate(
 def policies(as_json: JsonOption = False) -> None:
     """List the policies and what can be set."""
     from app.console import print_json  # noqa: PLC0415
+    from simulator.forecasting import common_choices  # noqa: PLC0415
     from solver.policies import POLICIES  # noqa: PLC0415
     from solver.policies.base import describe_settings  # noqa: PLC0415
 
     listed: dict[str, dict[str, Any]] = {
         name: {
             "clairvoyant": spec.is_clairvoyant,
-            "settings": describe_settings(spec.settings) | ({"lives": "auto"} if spec.uses_lives else {}),
+            "settings": describe_settings(spec.settings)
+            | {setting: names[0] for setting, names in common_choices(spec).items()},
+            "choices": common_choices(spec),
             "rule": (sys.modules[spec.build.__module__].__doc__ or "").strip().splitlines()[0],
         }
         for name, spec in POLICIES.items()
@@ -273,7 +276,8 @@ def policies(as_json: JsonOption = False) -> None:
         star = "*" if entry["clairvoyant"] else ""
         typer.echo(f"{name}{star}: {entry['rule']}")
         for key, default in entry["settings"].items():
-            typer.echo(f"    --set {key}={default}")
+            others = entry["choices"].get(key, ())[1:]
+            typer.echo(f"    --set {key}={default}" + (f"  (or {', '.join(others)})" if others else ""))
 
 
 def main() -> None:

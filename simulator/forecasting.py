@@ -67,6 +67,15 @@ def split_settings(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, 
     return common, {key: value for key, value in given.items() if key not in COMMON_SETTINGS}
 
 
+def common_choices(spec: PolicySpec) -> dict[str, tuple[str, ...]]:
+    """The common settings a policy has that are names, and what they may be; `AUTO`, the default, first."""
+    known = {"lives": spec.uses_lives, "arrivals": spec.uses_demand}
+    models = {"lives": tuple(LIFETIME_MODELS), "arrivals": tuple(DEMAND_MODELS)}
+    return {
+        name: (AUTO, *(() if spec.is_clairvoyant else models[name])) for name, asked in known.items() if asked
+    }
+
+
 def choose(policy: str, spec: PolicySpec, given: Mapping[str, str], *, may_see_truth: bool) -> ForecastChoice:
     """Read the common settings of a policy.
 

@@ -203,6 +203,10 @@ def test_policies_lists_all_of_them_with_their_settings(antecast):
     text = antecast("policies").out
     assert "gssf*" in text
     assert "--set order=fifo" in text
+    assert "watched" in listed["planned"]["choices"]["arrivals"]
+    assert listed["planned"]["settings"]["arrivals"] == "auto"
+    assert listed["gssf"]["choices"] == {"lives": ["auto"]}
+    assert ", watched" in text
 
 
 @pytest.mark.parametrize(
