@@ -25,6 +25,7 @@ from solver.placement.task import Costs, Limits
 
 _PER_GPU = 1000
 """Whole units of cost per GPU."""
+_WORK_DIGITS = 9
 
 
 Choice = tuple[int, ...]
@@ -141,7 +142,7 @@ class CountModel:
         work += solver.response_proto.deterministic_time
         if status not in _FOUND:
             return None
-        return self._read(solver, is_optimal and status == cp_model.OPTIMAL, work)
+        return self._read(solver, is_optimal and status == cp_model.OPTIMAL, round(work, _WORK_DIGITS))
 
     def _taken_of(self, group: Group) -> dict[Taken, cp_model.IntVar]:
         nodes = len(group.nodes)

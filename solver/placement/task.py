@@ -138,7 +138,7 @@ class Placing:
         objective: expected GPUs of what stays idle that the next gang cannot use (FGD), plus the price of
             changes.
         bound: the least that it could be with as much started and held, as far as proven.
-        deterministic_s: work of the solver.
+        deterministic_s: work of the solver, to the nanosecond: beyond that the order of its sums shows.
         fallback: `greedy` if the model gave nothing better; `incumbent` if it was cut short; else None.
         groups: groups of nodes that were solved one by one.
     """

@@ -18,7 +18,7 @@ from solver.policies.base import PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
 
 _REFUSALS: Final = 6
-"""Candidates refused in a row before a decision stops looking: the next ones live longer still."""
+"""Candidates refused before a decision stops looking: the next ones live longer still."""
 _OVERDRAWN: Final = 0.5
 """Part of what a job grants that a start may use once the budget is overdrawn: the other half pays back."""
 
@@ -36,7 +36,7 @@ class Anticipatory:
     to its end starts if the jobs it is expected to slow (`solver.lookahead`) are at most eps, what every job
     that is submitted grants, plus a share of what is left of the budget (`solver.budget`), which it is
     charged with; once that is overdrawn, half of eps. One that can be sent back starts if it will
-    probably be done before its GPUs are wanted. After six refusals in a row a decision stops looking.
+    probably be done before its GPUs are wanted. After six refusals a decision stops looking.
     """
 
     def __init__(self, context: PolicyContext, settings: LenderSettings) -> None:
@@ -133,7 +133,7 @@ class Anticipatory:
         self._lend_one_by_one(idle_gpus, lambda job: self._accept(look, job, allowed))
 
     def _lend_one_by_one(self, idle_gpus: int, accept: Callable[[Job], float | None]) -> None:
-        """Propose those whom `accept` gives a charge, until it has refused so many in a row."""
+        """Propose those whom `accept` gives a charge, until it has refused so many."""
         refused: list[Job] = []
         passed_over: list[Job] = []
         without_place: set[int] = set()
