@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any, Final
 
 import numpy as np
@@ -34,9 +35,17 @@ _REPLAY_LIMITS: Final = replace(_LIMITS, wall_s=120.0)
 _PART_OF_BUDGET: Final = 0.1
 """Of what is left of the budget, the part one plan may use: there will be others."""
 _LEAST_CANDIDATES: Final = 2
-_BETWEEN: Final = ("greedy", "plan")
 _WHOLE_UP_TO: Final = 8_000
 """Classes that are solved whole: up to some 50,000 GPUs that is faster than by groups of pools."""
+
+
+class Between(StrEnum):
+    """How single jobs are answered between two plans."""
+
+    GREEDY = "greedy"
+    """Each by the exact risk, as in `anticipatory`."""
+    PLAN = "plan"
+    """By what the plan that stands has left of its budget, at its prices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +55,20 @@ class PlannedSettings(LenderSettings):
     Attributes:
         fairness: how pools are treated, see `solver.lending.value`: `none`, `lowest-use`, `maxmin`, `beta`.
         plan_s: a plan is made anew after so long.
-        between: how single jobs are answered in between: `greedy`, each by the exact risk, as in
-            `anticipatory`; or `plan`, by what the plan that stands has left of its budget, at its prices.
+        between: how single jobs are answered in between.
         hold_s: where nodes are known, they keep room for the widest gang of each pool that the reference
             starts within so long.
     """
 
     fairness: str = "lowest-use"
     plan_s: float = 300.0
-    between: str = "greedy"
+    between: Between = Between.GREEDY
     hold_s: float = 900.0
 
     def __post_init__(self) -> None:
         super(PlannedSettings, self).__post_init__()
         if self.fairness not in FAIRNESS:
             raise ValueError(f"fairness is {self.fairness!r}, must be one of {', '.join(FAIRNESS)}")
-        if self.between not in _BETWEEN:
-            raise ValueError(f"between is {self.between!r}, must be one of {', '.join(_BETWEEN)}")
         for name in ("plan_s", "hold_s"):
             if not 0.0 <= getattr(self, name) < np.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}, must be at least 0 and finite")
@@ -87,7 +93,7 @@ class Planned(Anticipatory):
         super().__init__(context, settings)
         self._fairness = FAIRNESS[settings.fairness]
         self._plan_s = settings.plan_s
-        self._asks_plan = settings.between == "plan"
+        self._asks_plan = settings.between is Between.PLAN
         self._standing: StandingPlan | None = None
         self._hold_s = settings.hold_s
         self._quota = np.array(list(context.quotas.values()), dtype=float)
