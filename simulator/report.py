@@ -173,8 +173,7 @@ def _times(workload: Workload, jobs: Sequence[Job], lived: Lived) -> dict[str, A
     waits = [lived.start_s[job.job_id] - job.submit_s for job in jobs]
     jcts = _jcts(jobs, lived)
     bounded = [
-        bounded_slowdown(jct, _ran_s(workload, job, lived))
-        for job, jct in zip(jobs, jcts, strict=True)
+        bounded_slowdown(jct, _ran_s(workload, job, lived)) for job, jct in zip(jobs, jcts, strict=True)
     ]
     return {
         "mean_jct_s": math.fsum(jcts) / len(jcts),

@@ -359,7 +359,10 @@ def _kept_unsaved(record: _Record) -> _Finding:
         slack_s = _TIME_S + _RATE * ran_s
         least_s, most_s = _saved_s(record.job, ran_s, slack_s)
         if not least_s - slack_s <= kept_s <= most_s + slack_s:
-            return end_s, f"keeps {kept_s} s of {ran_s} s when sent back at {end_s} s, it had saved {most_s} s"
+            return (
+                end_s,
+                f"keeps {kept_s} s of {ran_s} s when sent back at {end_s} s, it had saved {most_s} s",
+            )
     return None
 
 
