@@ -14,11 +14,11 @@ NOTHING_KEPT_RATE: Final = 1e-9
 class Stretch(NamedTuple):
     """A stretch of time in which a job ran at one rate beside the same jobs.
 
-    An attempt that was sent back is one stretch. Where nothing of its job's work has been kept, neither of this
-    attempt nor of one before, it is lost. Otherwise it is not lost but stopped, and its rate is the share of
-    its time that counted: k / d if it kept k of d seconds, and `NOTHING_KEPT_RATE`, the smallest rate, if it
-    kept nothing of its own after something had been kept before. So rate times length, summed over the
-    stretches that are not lost, is always the length of the job.
+    An attempt that was sent back is one stretch. Where nothing of its job's work has been kept, neither of
+    this attempt nor of one before, it is lost. Otherwise it is not lost but stopped, and its rate is the
+    share of its time that counted: k / d if it kept k of d seconds, and `NOTHING_KEPT_RATE`, the smallest
+    rate, if it kept nothing of its own after something had been kept before. So rate times length, summed
+    over the stretches that are not lost, is always the length of the job.
 
     Attributes:
         job_id: whose stretch it is.

@@ -124,8 +124,8 @@ class Lent:
     def expected_early_gpus(self, at_s: float) -> float | None:
         """How many there would be by what was said at their submits; None without forecasts.
 
-        Sums width x P(life > instant - start), given what was kept of the job before, over all attempts begun as guests by then, but for those sent
-        back, of jobs that have not started in the reference.
+        Sums width x P(life > instant - start), given what was kept of the job before, over all attempts begun
+        as guests by then, but for those sent back, of jobs that have not started in the reference.
         """
         if self._curves is None:
             return None

@@ -19,6 +19,7 @@ stretches = st.builds(
     is_lost=st.booleans(),
     rate=st.floats(0.01, 1.0),
     own_from_s=st.none() | instants,
+    is_stopped=st.booleans(),
     gpus=st.sampled_from([(), (Gpu("n1", 0), Gpu("n1", 1))]),
 )
 
