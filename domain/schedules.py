@@ -76,10 +76,10 @@ class Schedule:
         return starts
 
     def last_ends(self) -> dict[str, float]:
-        """End of each job."""
+        """End of each job that has ended; one that was sent back last has not."""
         ends: dict[str, float] = {}
         for stretch in self.stretches:
-            if not stretch.is_lost:
+            if not stretch.was_sent_back:
                 ends[stretch.job_id] = max(stretch.end_s, ends.get(stretch.job_id, stretch.end_s))
         return ends
 
