@@ -31,7 +31,7 @@ def jobs_of_pools(draw):
 
 @st.composite
 def schedules(draw):
-    """Jobs, some of which run for a while, are lost, stopped, pause or never run; nobody minds the capacity."""
+    """Jobs, some of which run, are lost or stopped, pause or never run; nobody minds the capacity."""
     jobs, _, quotas = draw(jobs_of_pools())
     stretches = []
     for job in jobs:
