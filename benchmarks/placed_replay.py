@@ -79,7 +79,7 @@ def measured(
         "by_placement_worst_min": round(placed.get("slowed_by_placement_max_min", 0.0), 1),
         "held_up_jobs": placed.get("held_up_jobs", 0),
         "held_up_hours": round(placed.get("held_up_hours", 0.0), 1),
-        "requeues": sum(stretch.is_lost for stretch in done.schedule.stretches),
+        "requeues": sum(stretch.was_sent_back for stretch in done.schedule.stretches),
         "replay_s": round(time.perf_counter() - begin),
     }
 

@@ -215,8 +215,8 @@ def figures_of(report: Mapping[str, Any], workload: Workload, done: Replay) -> d
     """The figures of a row, by column."""
     measures = report["against_fcfs"]
     width = {job.job_id: job.num_gpus for job in workload.jobs}
-    lost = [s for s in done.schedule.stretches if s.is_lost]
-    lost_hours = sum(width[s.job_id] * (s.end_s - s.start_s) for s in lost) / _HOUR_S
+    back = [s for s in done.schedule.stretches if s.was_sent_back]
+    lost_hours = sum(width[s.job_id] * (s.end_s - s.start_s) * s.lost_share for s in back) / _HOUR_S
     work_hours = sum(width[one] * outcome.duration_s for one, outcome in workload.outcomes.items()) / _HOUR_S
     return {
         "ratio": measures["speedup_ratio_of_means"],

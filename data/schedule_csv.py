@@ -10,6 +10,8 @@ from domain.schedules import Stretch
 HEADER = ("job_id", "start_s", "end_s", "rate", "lost", "guest", "own_from_s")
 GPUS = "gpus"
 """Column that is there where jobs ran on known GPUs."""
+STOPPED = "stopped"
+"""Column that is there where guests that were sent back went on from a checkpoint."""
 
 
 def write_schedule(path: Path, stretches: Iterable[Stretch]) -> None:
@@ -18,13 +20,15 @@ def write_schedule(path: Path, stretches: Iterable[Stretch]) -> None:
     Columns: job_id; start_s, end_s (half-open, seconds); rate (work per second relative to running alone);
     lost (1: the attempt was thrown away); guest (1: it began on lent GPUs); own_from_s (instant from which
     it counted as its pool's own, empty if never); and, where jobs ran on known GPUs, gpus
-    ("node/index;node/index").
+    ("node/index;node/index"); and, where some attempt is so, stopped (1: the guest was sent back, rate is the
+    share of its time that was kept, and its job goes on from there).
     """
     rows = list(stretches)
     is_placed = any(stretch.gpus for stretch in rows)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow((*HEADER, GPUS) if is_placed else HEADER)
+        has_stopped = any(stretch.is_stopped for stretch in rows)
+        writer.writerow((*HEADER, *((GPUS,) if is_placed else ()), *((STOPPED,) if has_stopped else ())))
         for stretch in rows:
             gpus = (";".join(f"{gpu.node}/{gpu.index}" for gpu in stretch.gpus),) if is_placed else ()
             writer.writerow(
@@ -37,6 +41,7 @@ def write_schedule(path: Path, stretches: Iterable[Stretch]) -> None:
                     int(stretch.is_guest),
                     "" if stretch.own_from_s is None else number(stretch.own_from_s),
                     *gpus,
+                    *((int(stretch.is_stopped),) if has_stopped else ()),
                 )
             )
 
@@ -70,6 +75,7 @@ def _stretch(row: dict[str, str]) -> Stretch:
         is_lost=bool(int(row["lost"])),
         rate=float(row["rate"]),
         own_from_s=float(row["own_from_s"]) if row["own_from_s"] else None,
+        is_stopped=bool(int(row.get(STOPPED) or 0)),
     )
 
 

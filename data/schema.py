@@ -96,6 +96,7 @@ COLUMNS: Final = (
     Column("gpu_type", Kind.TEXT, "", True, "type of GPU it asks for; empty where any will do"),
     Column("array_id", Kind.TEXT, "", True, "the array or group it was submitted as part of"),
     Column("priority", Kind.FLOAT, "", True, "the higher, the sooner; empty: 0"),
+    Column("checkpoint_s", Kind.FLOAT, "s", True, "saves its progress every so often; empty: never", 1.0),
     Column("start_s", Kind.FLOAT, "s", True, "instant it began to run; empty: not known, taken as submit_s"),
 )
 """The history table."""

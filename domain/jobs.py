@@ -37,9 +37,13 @@ class Job:
         deadline_s: instant by which it should have ended.
         requeue_u: draw in [0, 1): with a share R of requeueable jobs this one is requeueable if
             `requeue_u` < R. None where the record does not say.
+        checkpoint_s: it saves its progress every so many seconds of running, counted from the start of each
+            attempt; one that is sent back goes on from what it saved last. None: never, so one that is sent
+            back starts from zero.
 
     Raises:
-        ValueError: if a width is below one or an instant is not finite.
+        ValueError: if a width is below one, an instant is not finite or an interval between checkpoints is
+            not positive.
     """
 
     job_id: str
@@ -55,12 +59,15 @@ class Job:
     gpu_type: str | None = None
     array_id: str | None = None
     priority: float | None = None
+    checkpoint_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.num_gpus < 1:
             raise ValueError(f"job {self.job_id}: num_gpus is {self.num_gpus}, must be at least 1")
         if not math.isfinite(self.submit_s):
             raise ValueError(f"job {self.job_id}: submit_s is {self.submit_s}, must be finite")
+        if self.checkpoint_s is not None and not self.checkpoint_s > 0.0:
+            raise ValueError(f"job {self.job_id}: checkpoint_s is {self.checkpoint_s}, must be positive")
 
     def is_requeueable(self, share: float) -> bool:
         """Whether this job may be sent back and run again, when `share` of all jobs may.

@@ -3,22 +3,34 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from domain.cluster import Gpu
+
+NOTHING_KEPT_RATE: Final = 1e-9
+"""Rate of an attempt that counted for nothing after something had been kept before: rates are positive."""
 
 
 class Stretch(NamedTuple):
     """A stretch of time in which a job ran at one rate beside the same jobs.
 
+    An attempt that was sent back is one stretch. Where nothing of its job's work has been kept, neither of
+    this attempt nor of one before, it is lost. Otherwise it is not lost but stopped, and its rate is the
+    share of its time that counted: k / d if it kept k of d seconds, and `NOTHING_KEPT_RATE`, the smallest
+    rate, if it kept nothing of its own after something had been kept before. So rate times length, summed
+    over the stretches that are not lost, is always the length of the job.
+
     Attributes:
         job_id: whose stretch it is.
         start_s, end_s: half-open [start, end), seconds.
         is_guest: whether it began on lent GPUs.
-        is_lost: whether its work was thrown away because the guest was sent back.
+        is_lost: whether its work was thrown away because the guest was sent back, and its job started from
+            zero again.
         rate: work done per second relative to running alone, in (0, 1].
         own_from_s: instant from which the GPUs counted as its pool's own; None if never.
         gpus: where it ran; empty where GPUs are only counted.
+        is_stopped: whether the guest was sent back and its job goes on from a checkpoint; never of one that
+            is lost.
     """
 
     job_id: str
@@ -29,6 +41,19 @@ class Stretch(NamedTuple):
     rate: float = 1.0
     own_from_s: float | None = None
     gpus: tuple[Gpu, ...] = ()
+    is_stopped: bool = False
+
+    @property
+    def was_sent_back(self) -> bool:
+        """Whether it ended because the guest was sent back, whatever was kept of it."""
+        return self.is_lost or self.is_stopped
+
+    @property
+    def lost_share(self) -> float:
+        """Share of its time that was thrown away, in [0, 1]: all if lost, 1 - rate if stopped, else none."""
+        if self.is_stopped:
+            return 1.0 - self.rate
+        return 1.0 if self.is_lost else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +66,7 @@ class Schedule:
     notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def first_starts(self) -> dict[str, float]:
-        """First start of each job's attempt that counted."""
+        """First start of each job's attempt that counted; with checkpoints, of the first that kept work."""
         starts: dict[str, float] = {}
         for stretch in self.stretches:
             if not stretch.is_lost:
@@ -51,9 +76,19 @@ class Schedule:
         return starts
 
     def last_ends(self) -> dict[str, float]:
-        """End of each job."""
+        """End of each job that has ended; one that was sent back last has not."""
         ends: dict[str, float] = {}
         for stretch in self.stretches:
-            if not stretch.is_lost:
+            if not stretch.was_sent_back:
                 ends[stretch.job_id] = max(stretch.end_s, ends.get(stretch.job_id, stretch.end_s))
         return ends
+
+    def resumed_starts(self) -> dict[str, float]:
+        """Start of the last attempt of each job that went on from a checkpoint; the others are left out."""
+        stopped = {stretch.job_id for stretch in self.stretches if stretch.is_stopped}
+        starts: dict[str, float] = {}
+        for stretch in self.stretches if stopped else ():
+            if stretch.job_id in stopped:
+                known = starts.get(stretch.job_id, stretch.start_s)
+                starts[stretch.job_id] = max(known, stretch.start_s)
+        return starts

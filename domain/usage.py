@@ -2,7 +2,7 @@
 
 Schedules are taken as valid (`solver.check` says whether one is), and GPUs as used by one job each. A
 job waits from its submit until its last stretch ends, except while it runs; one whose last stretch was
-lost, or who has none, waits on.
+sent back, or who has none, waits on.
 """
 
 import heapq
@@ -26,8 +26,9 @@ class UseIntegrals:
         capacity_gpu_hours: what the cluster offered.
         allocated_gpu_hours: what jobs held, lost attempts included.
         work_gpu_hours: width x rate over the stretches that counted: equal to what was allocated to
-            them where nothing is packed.
-        lost_gpu_hours: held by attempts that were thrown away.
+            them where nothing is packed and no attempt was sent back with a part of its work.
+        lost_gpu_hours: held by attempts that were thrown away; of attempts that were sent back and kept a
+            part of their work, the other part.
         lent_gpu_hours: integral of the sum over pools of max(0, GPUs in use - quota).
         lent_by_donor: the same, laid at each instant on the pools with idle quota in proportion to it;
             adds up to less where pools use GPUs beyond all quotas.
@@ -92,6 +93,7 @@ def use_integrals(
             lost += gpu_hours
         else:
             work += gpu_hours * stretch.rate
+            lost += gpu_hours * stretch.lost_share
     return UseIntegrals(
         capacity_gpu_hours=capacity * (to_s - from_s) / _HOUR_S,
         allocated_gpu_hours=allocated,
@@ -171,7 +173,7 @@ def _life(job: Job, pool: int, stretches: list[Stretch]) -> Iterator[_Event]:
     yield _Event(job.submit_s, pool, width, 0, 1)
     stretches.sort(key=itemgetter(1, 2))
     for stretch in stretches:
-        is_done = stretch is stretches[-1] and not stretch.is_lost
+        is_done = stretch is stretches[-1] and not stretch.was_sent_back
         yield _Event(stretch.start_s, pool, width, width, -1)
         yield _Event(stretch.end_s, pool, width, -width, 0 if is_done else 1)
 

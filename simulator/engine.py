@@ -2,6 +2,9 @@
 
 At each instant: endings first, then arrivals by (submit, id), then one decision, carried out at once. What
 a decision starts may end at the same instant (a job of no length); then the instant is gone through again.
+
+A guest that is sent back keeps what it saved at its last checkpoint, if it saves any, and its next attempt
+runs for what is left of its work.
 """
 
 import heapq
@@ -191,7 +194,7 @@ class Engine:
         for job, is_guest in plan.starts:
             serial = state.start(job, now_s, is_guest=is_guest, gpus=gpus.get(job.job_id, ()))
             desk.started(job, now_s)
-            end_s = now_s + self._outcomes[job.job_id].duration_s
+            end_s = now_s + max(0.0, self._outcomes[job.job_id].duration_s - state.kept_s(job))
             heapq.heappush(self._endings, (end_s, serial, job.job_id))
 
     def _require_all_ended(self) -> None:

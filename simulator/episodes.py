@@ -86,7 +86,7 @@ class Episode:
         worst_min, total_min: largest and summed lateness, minutes.
         guests: who ran on lent GPUs at the begin, most GPUs first.
         cohort: the siblings with the most GPUs among them; None where there are no guests.
-        guests_started, guests_sent_back: attempts on lent GPUs begun and thrown away while it lasted.
+        guests_started, guests_sent_back: attempts on lent GPUs begun and sent back while it lasted.
         evidence: what the cause was decided by.
         cause: lives, arrivals or planner.
     """
@@ -107,7 +107,10 @@ class Episode:
 
 
 class Late(NamedTuple):
-    """A slowed job: due in the reference, started later, late by so much."""
+    """A slowed job: due in the reference, started later, late by so much.
+
+    One that went on from a checkpoint started when its last attempt did.
+    """
 
     due_s: float
     start_s: float
@@ -121,7 +124,8 @@ def slowed_jobs(workload: Workload, lived: Lived, reference: Lived) -> list[Late
     for job in workload.jobs:
         late_s = lateness_s(lived.end_s[job.job_id], reference.end_s[job.job_id])
         if is_slowed(late_s):
-            found.append(Late(reference.start_s[job.job_id], lived.start_s[job.job_id], late_s, job))
+            due_s, start_s = reference.start_s[job.job_id], lived.final_start_s(job.job_id)
+            found.append(Late(due_s, start_s, late_s, job))
     return sorted(found, key=lambda late: (late.due_s, late.job.submit_s, late.job.job_id))
 
 

@@ -99,7 +99,8 @@ class Lent:
         self._guests = guests
         self._start_s = np.array([stretch.start_s for stretch in guests])
         self._end_s = np.array([stretch.end_s for stretch in guests])
-        self._is_lost = np.array([stretch.is_lost for stretch in guests], dtype=bool)
+        self._is_sent_back = np.array([stretch.was_sent_back for stretch in guests], dtype=bool)
+        self._kept_s = np.array(_kept_before(guests))
         self._own_s = np.array(
             [np.inf if stretch.own_from_s is None else stretch.own_from_s for stretch in guests]
         )
@@ -123,19 +124,19 @@ class Lent:
     def expected_early_gpus(self, at_s: float) -> float | None:
         """How many there would be by what was said at their submits; None without forecasts.
 
-        Sums width x P(life > instant - start) over all attempts begun as guests by then, but for those sent
-        back, of jobs that have not started in the reference.
+        Sums width x P(life > instant - start), given what was kept of the job before, over all attempts begun
+        as guests by then, but for those sent back, of jobs that have not started in the reference.
         """
         if self._curves is None:
             return None
-        sent_back = self._is_lost & (self._end_s <= at_s)
+        sent_back = self._is_sent_back & (self._end_s <= at_s)
         places = np.flatnonzero((self._due_s > at_s) & (self._start_s <= at_s) & ~sent_back)
         return float(self._width[places] @ self._chance_alive(places, at_s)) if places.size else 0.0
 
     def traffic(self, from_s: float, to_s: float) -> tuple[int, int]:
-        """Attempts begun in [from, to), and thrown away in [from, to]."""
+        """Attempts begun in [from, to), and sent back in [from, to]."""
         begun = (self._start_s >= from_s) & (self._start_s < to_s)
-        thrown = self._is_lost & (self._end_s >= from_s) & (self._end_s <= to_s)
+        thrown = self._is_sent_back & (self._end_s >= from_s) & (self._end_s <= to_s)
         return int(begun.sum()), int(thrown.sum())
 
     def by_pool(self, at_s: float) -> tuple[GuestsOf, ...]:
@@ -175,7 +176,11 @@ class Lent:
 
     def _chance_alive(self, places: NDArray[np.intp], at_s: float) -> NDArray[np.float64]:
         curves = np.array([(self._curves or {})[self._guests[k].job_id] for k in places])
-        return survival_at(curves, (at_s - self._start_s[places])[:, None])[:, 0]
+        kept_s = self._kept_s[places]
+        alive = survival_at(curves, (kept_s + (at_s - self._start_s[places]))[:, None])[:, 0]
+        before = survival_at(curves, kept_s[:, None])[:, 0]
+        # a job that has outlived its curve was given no chance; before it kept anything the curve is 1
+        return np.divide(alive, before, out=np.zeros_like(alive), where=before > 0.0)
 
     def _guests_of(self, pool: str, places: NDArray[np.intp], at_s: float) -> GuestsOf:
         widths, ages_s = self._width[places], at_s - self._start_s[places]
@@ -192,6 +197,18 @@ class Lent:
             longest_age_s=float(ages_s.max()),
             outlived_gpus=outlived,
         )
+
+
+def _kept_before(guests: Iterable[Stretch]) -> list[float]:
+    """Work kept of each attempt's job before it began, seconds; attempts are in the order of their ends."""
+    kept_s: dict[str, float] = {}
+    found = []
+    for stretch in guests:
+        before_s = kept_s.get(stretch.job_id, 0.0)
+        found.append(before_s)
+        if stretch.is_stopped:
+            kept_s[stretch.job_id] = before_s + stretch.rate * (stretch.end_s - stretch.start_s)
+    return found
 
 
 def _cohorts(jobs: Iterable[Job]) -> dict[str, int]:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from domain.bootstrap import blocks_of, bootstrap_bounds
@@ -37,15 +38,26 @@ _QUANTILES = (("p5", 0.05), ("p50", 0.5), ("p95", 0.95))
 
 @dataclass(frozen=True)
 class Lived:
-    """Start (of the attempt that counted) and end of each replayed job, seconds, by job id."""
+    """When each replayed job lived, seconds, by job id.
+
+    Attributes:
+        start_s: start of the attempt that counted; where several did, of the first one.
+        end_s: end.
+        resumed_s: start of the last attempt of those that went on from a checkpoint.
+    """
 
     start_s: Mapping[str, float]
     end_s: Mapping[str, float]
+    resumed_s: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    def final_start_s(self, job_id: str) -> float:
+        """Start of the attempt in which a job ended."""
+        return self.resumed_s.get(job_id, self.start_s[job_id])
 
     @staticmethod
     def of(schedule: Schedule) -> "Lived":
         """Read them off a schedule."""
-        return Lived(schedule.first_starts(), schedule.last_ends())
+        return Lived(schedule.first_starts(), schedule.last_ends(), schedule.resumed_starts())
 
 
 def reference_of(workload: Workload) -> Lived:
@@ -115,7 +127,7 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
     quotas = workload.cluster.quotas()
     capacity_gpus = workload.cluster.capacity_gpus
     use = use_integrals(workload.jobs, replay.schedule.stretches, quotas, window, capacity_gpus)
-    lost = sum(stretch.is_lost for stretch in replay.schedule.stretches)
+    sent_back = sum(stretch.was_sent_back for stretch in replay.schedule.stretches)
     return {
         "policy": replay.policy,
         "settings": dict(replay.settings),
@@ -128,7 +140,7 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
         "jobs_evaluated": len(jobs),
         "jobs_learned_from": len(workload.past),
         "events": replay.schedule.events,
-        "requeues": lost,
+        "requeues": sent_back,
         **_times(workload, jobs, lived),
         "against_fcfs": against(workload, lived, reference),
         "use": {
@@ -161,8 +173,7 @@ def _times(workload: Workload, jobs: Sequence[Job], lived: Lived) -> dict[str, A
     waits = [lived.start_s[job.job_id] - job.submit_s for job in jobs]
     jcts = _jcts(jobs, lived)
     bounded = [
-        bounded_slowdown(jct, lived.end_s[job.job_id] - lived.start_s[job.job_id])
-        for job, jct in zip(jobs, jcts, strict=True)
+        bounded_slowdown(jct, _ran_s(workload, job, lived)) for job, jct in zip(jobs, jcts, strict=True)
     ]
     return {
         "mean_jct_s": math.fsum(jcts) / len(jcts),
@@ -175,6 +186,13 @@ def _times(workload: Workload, jobs: Sequence[Job], lived: Lived) -> dict[str, A
         "mean_bounded_slowdown": math.fsum(bounded) / len(bounded),
         "makespan_s": makespan_s((job.submit_s for job in workload.jobs), lived.end_s.values()),
     }
+
+
+def _ran_s(workload: Workload, job: Job, lived: Lived) -> float:
+    """How long a job ran; between attempts of one that goes on from a checkpoint it waits."""
+    if job.job_id in lived.resumed_s:
+        return workload.outcomes[job.job_id].duration_s
+    return lived.end_s[job.job_id] - lived.start_s[job.job_id]
 
 
 def _fairness(

@@ -62,6 +62,6 @@ def _facts(workload: Workload, schedule: Schedule) -> list[tuple[float, int, int
         job = by_id[stretch.job_id]
         facts.append((stretch.start_s, _STARTED, next(serial), job))
         kind = _ENDED if stretch.start_s < stretch.end_s else _ENDED_AT_ONCE
-        facts.append((stretch.end_s, _SENT_BACK if stretch.is_lost else kind, next(serial), job))
+        facts.append((stretch.end_s, _SENT_BACK if stretch.was_sent_back else kind, next(serial), job))
     facts.sort(key=lambda fact: fact[:3])
     return facts

@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
+from domain.checkpoints import KeptWork
 from domain.cluster import Gpu
 from domain.errors import PlanError
 from domain.jobs import Job
-from domain.schedules import Stretch
+from domain.schedules import NOTHING_KEPT_RATE, Stretch
 
 
 class Attempt(NamedTuple):
@@ -26,7 +27,7 @@ class ClusterState:
         capacity_gpus: GPUs of the cluster.
     """
 
-    __slots__ = ("_serial", "capacity_gpus", "idle_gpus", "pending", "running", "stretches")
+    __slots__ = ("_kept", "_serial", "capacity_gpus", "idle_gpus", "pending", "running", "stretches")
 
     def __init__(self, capacity_gpus: int) -> None:
         self.capacity_gpus = capacity_gpus
@@ -35,6 +36,7 @@ class ClusterState:
         self.running: dict[str, Attempt] = {}
         self.stretches: list[Stretch] = []
         self._serial = 0
+        self._kept = KeptWork()
 
     def submit(self, job: Job) -> None:
         """A job has become eligible."""
@@ -57,6 +59,7 @@ class ClusterState:
             )
         self.idle_gpus -= job.num_gpus
         self._serial += 1
+        self._kept.started(job, now_s)
         own_from_s = None if is_guest else now_s
         self.running[job.job_id] = Attempt(job, now_s, is_guest, self._serial, own_from_s, gpus)
         return self._serial
@@ -72,15 +75,31 @@ class ClusterState:
 
     def finish(self, job_id: str, now_s: float) -> Job:
         """A running job has ended."""
-        return self._stop(self.running.pop(job_id), now_s, is_lost=False)
+        job = self._stop(self.running.pop(job_id), now_s)
+        self._kept.ended(job)
+        return job
+
+    def kept_s(self, job: Job) -> float:
+        """Work kept of a job's attempts that were sent back, seconds."""
+        return self._kept.kept_s(job)
 
     def send_back(self, job: Job, now_s: float) -> None:
-        """Stop a guest and throw its work away; it waits again.
+        """Stop a guest and throw away its work since its last checkpoint; it waits again.
+
+        Without checkpoints all of its work is thrown away. `Stretch` says how either is written down.
 
         Raises:
             PlanError: if it does not run, or is its pool's own.
         """
-        self._stop(self._guest(job, now_s, "is to be sent back"), now_s, is_lost=True)
+        attempt = self._guest(job, now_s, "is to be sent back")
+        had_kept = self._kept.kept_s(job) > 0.0
+        added_s = self._kept.sent_back(job, now_s)
+        if added_s > 0.0:
+            self._stop(attempt, now_s, rate=added_s / (now_s - attempt.start_s), is_stopped=True)
+        elif had_kept:
+            self._stop(attempt, now_s, rate=NOTHING_KEPT_RATE, is_stopped=True)
+        else:
+            self._stop(attempt, now_s, is_lost=True)
         del self.running[job.job_id]
         self.pending[job.job_id] = job
 
@@ -90,7 +109,15 @@ class ClusterState:
             raise PlanError(f"job {job.job_id} {what} at {now_s} s, but it does not run as a guest")
         return attempt
 
-    def _stop(self, attempt: Attempt, now_s: float, *, is_lost: bool) -> Job:
+    def _stop(
+        self,
+        attempt: Attempt,
+        now_s: float,
+        *,
+        rate: float = 1.0,
+        is_lost: bool = False,
+        is_stopped: bool = False,
+    ) -> Job:
         self.idle_gpus += attempt.job.num_gpus
         self.stretches.append(
             Stretch(
@@ -99,8 +126,10 @@ class ClusterState:
                 now_s,
                 attempt.is_guest,
                 is_lost,
+                rate,
                 own_from_s=attempt.own_from_s,
                 gpus=attempt.gpus,
+                is_stopped=is_stopped,
             )
         )
         return attempt.job

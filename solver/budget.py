@@ -47,13 +47,14 @@ class SlowdownBudget:
             self._shadow.submitted(job, now_s)
         self._submitted += 1
 
-    def started(self, job: Job, now_s: float) -> None:
-        """A job runs."""
-        self._shadow.started(job, now_s)
+    def started(self, job: Job, now_s: float, kept_s: float = 0.0) -> None:
+        """A job runs; with work kept of attempts before it ends as if it had started that much earlier."""
+        self._shadow.started(job, now_s, work_s=kept_s)
         self._running.add(job.job_id)
         reference_s = self._shadow.early_start_s(job)
-        if reference_s is not None and is_slowed(now_s - reference_s):
-            self._suspects[job.job_id] = (job, now_s)
+        start_s = now_s - kept_s
+        if reference_s is not None and is_slowed(start_s - reference_s):
+            self._suspects[job.job_id] = (job, start_s)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us."""

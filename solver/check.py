@@ -4,6 +4,10 @@ Tolerances. Instants that are equal are equal as floats, so GPUs given back at a
 who starts then, exactly. Where two different sums of floats meet (a stretch that goes on where the one
 before it ended, a start at a submit) 1e-6 s is forgiven, and of the work done 1e-3 s + 1e-6 of the
 duration. A stretch of no length takes no GPUs.
+
+Checkpoints. An attempt that was sent back and is not lost is a stretch that is stopped (`domain.schedules`):
+what it kept, rate times length, has to be what its job saves in such a time, and only after such a stretch
+may there be a pause.
 """
 
 import heapq
@@ -41,6 +45,7 @@ class Rule(StrEnum):
     LOST_BUT_NOT_REQUEUEABLE = "lost-but-not-requeueable"
     LOST_AFTER_FINAL_START = "lost-after-final-start"
     OWN_ATTEMPT_LOST = "own-attempt-lost"
+    KEPT_WHAT_WAS_NOT_SAVED = "kept-what-was-not-saved"
     MORE_GPUS_THAN_CLUSTER = "more-gpus-than-cluster"
     OWN_GPUS_BEYOND_QUOTA = "own-gpus-beyond-quota"
     WIDER_THAN_QUOTA = "wider-than-quota"
@@ -73,9 +78,9 @@ class CheckOptions:
 
     Attributes:
         is_preemption_allowed: whether a job may pause and go on without losing work.
-        requeueable_share: share of jobs that may be thrown back (`Job.is_requeueable`).
+        requeueable_share: share of jobs that may be sent back (`Job.is_requeueable`).
         has_own_lanes: whether `is_guest` and `own_from_s` mean something: then own widths fit their
-            quota and no attempt that had become own is lost. False for policies without own lanes.
+            quota and no attempt that had become own is sent back. False for policies without own lanes.
         must_keep_promise: whether a slowed job is a fault.
         capacity_steps: (instant, GPUs of the cluster from then on), where it changes; up to the first
             one it is the sum of the quotas.
@@ -125,6 +130,7 @@ class _Record:
     stretches: tuple[Stretch, ...]
     kept: tuple[Stretch, ...]
     lost: tuple[Stretch, ...]
+    sent_back: tuple[Stretch, ...]
 
 
 def check(
@@ -222,7 +228,8 @@ def _record(
     ordered = tuple(sorted(stretches, key=itemgetter(1, 2)))
     kept = tuple(s for s in ordered if not s.is_lost)
     lost = tuple(s for s in ordered if s.is_lost)
-    return _Record(job, durations[job.job_id], quotas.get(job.pool, 0), ordered, kept, lost)
+    back = tuple(s for s in ordered if s.is_lost or s.is_stopped)
+    return _Record(job, durations[job.job_id], quotas.get(job.pool, 0), ordered, kept, lost, back)
 
 
 def _latenesses(
@@ -253,11 +260,13 @@ def _malformed(record: _Record) -> _Finding:
             return start_s, f"runs from {start_s} s to {end_s} s, which is no stretch of time"
         if not 0.0 < rate <= 1.0 + _RATE:
             return start_s, f"runs at rate {rate} from {start_s} s on, rates lie in (0, 1]"
+        if stretch.is_lost and stretch.is_stopped:
+            return start_s, f"both loses and keeps the work it does from {start_s} s on"
     return None
 
 
 def _never_ran(record: _Record) -> _Finding:
-    if record.kept:
+    if record.kept and not record.kept[-1].is_stopped:
         return None
     submit_s = record.job.submit_s
     return submit_s, f"was submitted at {submit_s} s and never ran to its end"
@@ -305,16 +314,17 @@ def _too_much_work(record: _Record) -> _Finding:
 
 
 def _interrupted(record: _Record) -> _Finding:
+    stopped_s = {stretch.end_s for stretch in record.kept if stretch.is_stopped}
     for start_s, busy_until_s in _later_starts(record.kept):
-        if start_s > busy_until_s + _TIME_S:
+        if start_s > busy_until_s + _TIME_S and busy_until_s not in stopped_s:
             return busy_until_s, f"is interrupted from {busy_until_s} s to {start_s} s"
     return None
 
 
 def _lost_without_leave(record: _Record, share: float) -> _Finding:
-    if not record.lost or record.job.is_requeueable(share):
+    if not record.sent_back or record.job.is_requeueable(share):
         return None
-    end_s = record.lost[0].end_s
+    end_s = record.sent_back[0].end_s
     return end_s, f"loses its work at {end_s} s and may not be requeued"
 
 
@@ -333,10 +343,36 @@ def _own_from_s(stretch: Stretch) -> float:
 
 
 def _own_lost(record: _Record) -> _Finding:
-    for stretch in record.lost:
+    for stretch in record.sent_back:
         if _own_from_s(stretch) < stretch.end_s:
             return stretch.end_s, f"is sent back at {stretch.end_s} s, its pool's own by then"
     return None
+
+
+def _kept_unsaved(record: _Record) -> _Finding:
+    """Kept work is what was saved: whole intervals between checkpoints, as many as fit into the attempt."""
+    for stretch in record.sent_back:
+        ran_s, end_s = stretch.end_s - stretch.start_s, stretch.end_s
+        kept_s = 0.0 if stretch.is_lost else stretch.rate * ran_s
+        if record.job.checkpoint_s is None and stretch.is_stopped:
+            return end_s, f"is sent back at {end_s} s and goes on from there, but it saves nothing"
+        slack_s = _TIME_S + _RATE * ran_s
+        least_s, most_s = _saved_s(record.job, ran_s, slack_s)
+        if not least_s - slack_s <= kept_s <= most_s + slack_s:
+            return (
+                end_s,
+                f"keeps {kept_s} s of {ran_s} s when sent back at {end_s} s, it had saved {most_s} s",
+            )
+    return None
+
+
+def _saved_s(job: Job, ran_s: float, slack_s: float) -> tuple[float, float]:
+    """Least and most that an attempt has saved: they differ where it ends within rounding of a checkpoint."""
+    if job.checkpoint_s is None:
+        return 0.0, 0.0
+    least = math.floor(max(0.0, ran_s - slack_s) / job.checkpoint_s)
+    most = math.floor((ran_s + slack_s) / job.checkpoint_s)
+    return least * job.checkpoint_s, most * job.checkpoint_s
 
 
 def _too_wide(record: _Record) -> _Finding:
@@ -357,6 +393,7 @@ def _job_rules(options: CheckOptions) -> dict[Rule, Callable[[_Record], _Finding
         Rule.RUNS_ON_AFTER_WORK_IS_DONE: _too_much_work,
         Rule.LOST_BUT_NOT_REQUEUEABLE: partial(_lost_without_leave, share=options.requeueable_share),
         Rule.LOST_AFTER_FINAL_START: _lost_after_final_start,
+        Rule.KEPT_WHAT_WAS_NOT_SAVED: _kept_unsaved,
         Rule.WIDER_THAN_QUOTA: _too_wide,
     }
     if not options.is_preemption_allowed:

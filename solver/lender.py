@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.checkpoints import KeptWork
 from domain.jobs import Job
 from domain.measures import is_slowed
 from domain.plans import Hold, Start
@@ -22,7 +23,8 @@ from solver.lending.verify import Situation
 from solver.lives import Cohorts, Entry, Fates, LifeBook, survival_at
 from solver.lookahead import Ahead, Bursts, LookAhead, Stakes
 from solver.policies.base import PolicyContext
-from solver.policies.victims import fewest
+from solver.policies.victims import fewest, least_lost_first
+from solver.progress import left_alive, left_quantile_s, repeated_share
 from solver.tolerance import Tolerance
 from solver.usual import UsualUse
 
@@ -45,9 +47,10 @@ class LenderSettings:
 
     Attributes:
         eps: share of jobs that may be slowed; 0 lends to nobody who must run to its end.
-        requeueable: share R of jobs that may be sent back and start again from zero.
+        requeueable: share R of jobs that may be sent back and start again, from zero or from what they saved.
         share: part of what is left of the budget that one early start may use besides eps.
-        finish: a requeueable job is lent to if its chance of being sent back is at most this.
+        finish: a requeueable job is lent to if its chance of being sent back, times the share of its work
+            that it would have to repeat (1 without checkpoints), is at most this.
         kinship: correlation of the lives of jobs that are submitted in one burst.
         patience_s: how long lane starts are taken to wait where GPUs are missing, in the mean: the urgency
             of a start falls by e with each such time by which its pool is ahead of the reference.
@@ -129,6 +132,7 @@ class Lender:
         self._low_s: dict[str, float] = {}
         self._high_s: dict[str, float] = {}
         self._used = np.zeros(pools)
+        self._progress = KeptWork()
         self.fresh: dict[str, FloatArray] = {}
         self.keys: dict[str, tuple[float, float]] = {}
 
@@ -149,12 +153,15 @@ class Lender:
         """A job runs, as own or as guest that is expected to slow `charge` jobs."""
         self._waits(job, -1)
         self.lanes.started(job)
-        self.budget.started(job, now_s)
+        kept_s = self._progress.kept_s(job)
+        self._progress.started(job, now_s)
+        self.budget.started(job, now_s, kept_s)
         kind = _OWN
         if job.job_id in self.lanes.guests:
             kind = _REQUEUEABLE if self.may_send_back(job) else _GUEST
             self.budget.charge(job, charge)
-        self._book.add(self._entries[job.job_id], now_s, self._group(job, kind))
+        # as old as the work done: that is what its forecast life is of
+        self._book.add(self._entries[job.job_id], now_s - kept_s, self._group(job, kind))
         self._used[self.rank[job.pool]] += job.num_gpus
 
     def ended(self, job: Job, now_s: float) -> None:
@@ -165,6 +172,7 @@ class Lender:
             self._waits(job, -1)
         self.lanes.ended(job)
         self.budget.ended(job, now_s)
+        self._progress.ended(job)
         for known in (self._entries, self._low_s, self._high_s, self.fresh, self.keys):
             known.pop(job.job_id, None)
 
@@ -173,6 +181,8 @@ class Lender:
         self.lanes.sent_back(job)
         self.budget.sent_back(job, now_s)
         self._stops(job)
+        if self._progress.sent_back(job, now_s) > 0.0:
+            self._forecast_rest(job)
         self._waits(job, 1)
 
     def runs(self, job: Job) -> bool:
@@ -180,11 +190,15 @@ class Lender:
         return job.job_id in self._book
 
     def may_send_back(self, job: Job) -> bool:
-        """Whether a job may be sent back and start again from zero."""
+        """Whether a job may be sent back and start again."""
         return job.is_requeueable(self._settings.requeueable)
 
+    def repeated_share(self, job: Job) -> float:
+        """Share of a waiting job's work that it would have to repeat if it were sent back, at most."""
+        return repeated_share(job, self.keys[job.job_id][0])
+
     def tail_s(self, job: Job) -> float:
-        """A high quantile of a waiting job's life, seconds."""
+        """A high quantile of what a waiting job still has to run, seconds."""
         return self._high_s[job.job_id]
 
     def used_gpus(self) -> FloatArray:
@@ -198,15 +212,15 @@ class Lender:
     def serve(self, now_s: float, idle_gpus: int) -> Served:
         """Let lanes advance, and start what they have reached.
 
-        Where idle GPUs do not suffice, guests are sent back, youngest first. Where that does not suffice
-        either, the jobs whose reference start comes first are served first, and the others wait.
+        Where idle GPUs do not suffice, guests are sent back, those first that lose least. Where that does not
+        suffice either, the jobs whose reference start comes first are served first, and the others wait.
         """
         converted = self.lanes.advance()
         self._usual.note(now_s, self.lanes.own_gpus())
         for job in converted:
             self._book.move(job.job_id, self._group(job, _OWN))
         due = self.lanes.due_in_order()
-        victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus)
+        victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus, now_s)
         idle_gpus += sum(victim.num_gpus for victim in victims)
         if sum(job.num_gpus for job in due) <= idle_gpus:
             starts = [Start(job, False) for job in due]
@@ -342,7 +356,14 @@ class Lender:
         return slack_s
 
     def _least_work_s(self, job: Job) -> float:
-        return self._low_s.get(job.job_id, 0.0)
+        return max(self._low_s.get(job.job_id, 0.0), self._progress.kept_s(job))
+
+    def _forecast_rest(self, job: Job) -> None:
+        """What is left of a job that has kept a part of its work."""
+        kept_s, job_id = self._progress.kept_s(job), job.job_id
+        self._high_s[job_id] = left_quantile_s(self._lives, job, _HIGH_LEVEL, kept_s)
+        self.fresh[job_id] = left_alive(self._entries[job_id].curve, kept_s, self._begins_s)
+        self.keys[job_id] = (left_quantile_s(self._lives, job, 0.5, kept_s), job.submit_s)
 
     def _waits(self, job: Job, sign: int) -> None:
         rank = self.rank[job.pool]
@@ -356,7 +377,9 @@ class Lender:
     def _group(self, job: Job, kind: int) -> int:
         return kind * len(self.rank) + self.rank[job.pool]
 
-    def _victims_for(self, missing_gpus: int) -> list[Job]:
-        """Youngest requeueable guests that give up `missing_gpus`, or all; none that could be spared."""
+    def _victims_for(self, missing_gpus: int, now_s: float) -> list[Job]:
+        """Requeueable guests that give up `missing_gpus`, or all; none that could be spared."""
+        if missing_gpus <= 0:
+            return []
         candidates = (job for job in reversed(self.lanes.guests.values()) if self.may_send_back(job))
-        return fewest(candidates, missing_gpus)
+        return fewest(least_lost_first(candidates, self._progress, now_s), missing_gpus)

@@ -54,6 +54,18 @@ def survival_at(curves: FloatArray, times_s: FloatArray) -> FloatArray:
     return np.asarray(found)
 
 
+def alive_given_age(curves: FloatArray, ages_s: FloatArray, offsets_s: FloatArray) -> FloatArray:
+    """(jobs, offsets) P(life > age + offset | life > age), of curves (jobs, edges) and ages (jobs, 1).
+
+    A job that has outlived its curve is taken to halve its chances with every doubling of its age.
+    """
+    now_alive = survival_at(curves, ages_s)
+    ahead = survival_at(curves, ages_s + offsets_s)
+    outlived = (ages_s + 1.0) / (ages_s + 1.0 + offsets_s)
+    known = now_alive >= _LEAST_SURVIVAL
+    return np.where(known, ahead / np.where(known, now_alive, 1.0), outlived)
+
+
 class Cohort(NamedTuple):
     """Running jobs of one burst in one group.
 
@@ -200,12 +212,7 @@ class LifeBook:
     def _share_alive(self, used: NDArray[np.intp], now_s: float) -> FloatArray:
         """(jobs, offsets) P(alive at the offset | alive now)."""
         ages_s = np.maximum(now_s - self._start_s[used], 0.0)[:, None]
-        curves = self._curves[used]
-        now_alive = survival_at(curves, ages_s)
-        ahead = survival_at(curves, ages_s + self._offsets_s)
-        outlived = (ages_s + 1.0) / (ages_s + 1.0 + self._offsets_s)
-        known = now_alive >= _LEAST_SURVIVAL
-        return np.where(known, ahead / np.where(known, now_alive, 1.0), outlived)
+        return alive_given_age(self._curves[used], ages_s, self._offsets_s)
 
     def _grow(self) -> None:
         more = max(64, self._width.size)

@@ -42,9 +42,9 @@ class Shadow:
             )
         self._tell(job.pool, Fact(now_s, FactKind.SUBMIT, (job,)))
 
-    def started(self, job: Job, now_s: float, rate: float = 1.0) -> None:
-        """A job really runs, from no work done; `rate` below 1 where it shares its GPUs."""
-        self._progress(job, Progress(0.0, rate, now_s), now_s)
+    def started(self, job: Job, now_s: float, rate: float = 1.0, work_s: float = 0.0) -> None:
+        """A job really runs; `rate` below 1 where it shares its GPUs, `work_s` kept of attempts before."""
+        self._progress(job, Progress(work_s, rate, now_s), now_s)
 
     def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
         """A running job goes on at another rate; the reference counts solo-equivalent work."""
@@ -52,7 +52,11 @@ class Shadow:
         self._progress(job, Progress(work_s, rate, now_s), now_s)
 
     def sent_back(self, job: Job, now_s: float) -> None:
-        """A guest was stopped by us: repeated work is ours, the reference does not move."""
+        """A guest was stopped by us: repeated work is ours, the reference does not move.
+
+        What it has kept counts from its next start on; until then it is taken to have done nothing, which
+        makes starts in the early reference no later than they are.
+        """
         self._progress(job, NOT_RUNNING, now_s)
 
     def ended(self, job: Job, now_s: float, work_s: float | None = None) -> None:

@@ -61,7 +61,7 @@ def seen_by(schedule: Schedule, cut_s: float) -> set[Seen]:
         seen.add(
             (stretch.start_s, stretch.job_id, "starts as guest" if stretch.is_guest else "starts as own")
         )
-        seen.add((stretch.end_s, stretch.job_id, "is sent back" if stretch.is_lost else "ends"))
+        seen.add((stretch.end_s, stretch.job_id, "is sent back" if stretch.was_sent_back else "ends"))
         if stretch.own_from_s is not None:
             seen.add((stretch.own_from_s, stretch.job_id, "is own"))
     return {event for event in seen if event[0] <= cut_s}
@@ -108,12 +108,16 @@ def history_rewritten_after(frame: pd.DataFrame, cut_s: float, rng: np.random.Ge
 def _other_outcome(
     outcome: JobOutcome, attempts: list[Stretch], cut_s: float, rng: np.random.Generator
 ) -> JobOutcome:
-    if any(attempt.end_s <= cut_s and not attempt.is_lost for attempt in attempts):
+    if any(attempt.end_s <= cut_s and not attempt.was_sent_back for attempt in attempts):
         return outcome
     began = [attempt for attempt in attempts if attempt.start_s <= cut_s]
     if not began:
         return JobOutcome(outcome.job_id, _some_time_s(rng))
-    seen_s = max(min(attempt.end_s, cut_s) - attempt.start_s for attempt in began)
+    seen_s = kept_s = 0.0
+    for attempt in began:
+        ran_s = min(attempt.end_s, cut_s) - attempt.start_s
+        seen_s = max(seen_s, kept_s + ran_s)
+        kept_s += attempt.rate * ran_s if attempt.is_stopped and attempt.end_s <= cut_s else 0.0
     return JobOutcome(outcome.job_id, seen_s + 0.5 + _some_time_s(rng))
 
 

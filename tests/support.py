@@ -77,14 +77,19 @@ Instance = tuple[list[Job], dict[str, float], dict[str, int]]
 
 @st.composite
 def instances(draw: st.DrawFn, max_jobs: int = 24, min_duration_s: int = 0) -> Instance:
-    """Jobs, durations and quotas: few instants, so that ties, bursts and blocked wide jobs are common."""
+    """Jobs, durations and quotas: few instants, so that ties, bursts and blocked wide jobs are common.
+
+    Some jobs save checkpoints.
+    """
     quotas = {f"p{k}": draw(st.integers(1, 6)) for k in range(draw(st.integers(1, 4)))}
     jobs, durations = [], {}
     for k in range(draw(st.integers(0, max_jobs))):
         pool = draw(st.sampled_from(sorted(quotas)))
         submit_s = float(draw(st.integers(0, 30)))
         width = draw(st.integers(1, quotas[pool]))
-        made = Job(f"j{k:03}", pool, submit_s, width, requeue_u=draw(st.integers(0, 9)) / 10)
+        requeue_u = draw(st.integers(0, 9)) / 10
+        checkpoint_s = draw(st.sampled_from((None, None, 2.0, 3.0, 7.0)))
+        made = Job(f"j{k:03}", pool, submit_s, width, requeue_u=requeue_u, checkpoint_s=checkpoint_s)
         jobs.append(made)
         durations[made.job_id] = float(draw(st.integers(min_duration_s, 20)))
     return jobs, durations, quotas

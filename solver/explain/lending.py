@@ -12,7 +12,7 @@ from solver.explain.waits import behind_due, explain_due, short_of_gpus
 from solver.explain.weighing import Weighing
 from solver.explain.words import Change, Lever, Waiting, Why
 
-_UNTOLD: Final = Turn(0, (), is_accepted=False, chance_sent_back=1.0)
+_UNTOLD: Final = Turn(0, (), is_accepted=False, repeats=1.0)
 
 
 def explain_lending(view: LendingView) -> list[Waiting]:
@@ -99,15 +99,24 @@ class _Refusal:
 
     def _sent_back_first(self) -> Waiting:
         view, job = self._view, self._job
-        finish = view.terms.finish
+        finish, share = view.terms.finish, view.repeated_share(job)
         chance = view.look.chance_sent_back(job.num_gpus, view.fresh[job.job_id])
-        if chance <= finish:
-            return self._not_considered(chance, finish)
-        text = f"starts at once if `finish` were {chance:.2g} or more"
-        changes = [Change(Lever.HIGHER_FINISH, chance, text)]
-        cell = longest(lambda fresh: view.look.chance_sent_back(job.num_gpus, fresh) <= finish, view, job)
+        repeats = chance * share
+        if repeats <= finish:
+            return self._not_considered(repeats, finish)
+        text = f"starts at once if `finish` were {repeats:.2g} or more"
+        changes = [Change(Lever.HIGHER_FINISH, repeats, text)]
+        cell = longest(
+            lambda fresh: view.look.chance_sent_back(job.num_gpus, fresh) * share <= finish, view, job
+        )
         text = f"with a chance of {chance:.2g} it would be sent back before it ends, {finish:.2g} may be"
         evidence = {"chance_sent_back": chance, "finish": finish}
+        if share < 1.0:
+            text = (
+                f"with a chance of {chance:.2g} it would be sent back before it ends and repeat up to "
+                f"{share:.2g} of its work: {repeats:.2g} in all, {finish:.2g} may be"
+            )
+            evidence["repeated_share"] = share
         found = self._once_reached((*changes, *shorter(view, cell)))
         return Waiting(job, Why.TOO_LIKELY_SENT_BACK, text, evidence, found)
 

@@ -16,13 +16,14 @@ class Turn:
         before: jobs that are reached before it, refused or not.
         refused: ids of those that are refused before it, in the order of the search.
         is_accepted: whether it would then be lent to.
-        chance_sent_back: chance that it would be sent back, if that could be, when it is reached.
+        repeats: share of its work that it is expected to repeat when it is reached, if it could be sent back:
+            the chance that it is, times what it would lose, which is all of it without checkpoints.
     """
 
     before: int
     refused: tuple[str, ...]
     is_accepted: bool
-    chance_sent_back: float
+    repeats: float
 
 
 def turns_of(view: LendingView) -> Mapping[str, Turn]:
@@ -38,9 +39,9 @@ def turns_of(view: LendingView) -> Mapping[str, Turn]:
     for job in view.beyond:
         if job.num_gpus > idle_gpus or not view.has_place(job):
             continue
-        chance = look.chance_sent_back(job.num_gpus, view.fresh[job.job_id])
-        is_accepted = _accept(view, look, job, chance)
-        turns[job.job_id] = Turn(len(turns), refused, is_accepted, chance)
+        repeats = look.chance_sent_back(job.num_gpus, view.fresh[job.job_id]) * view.repeated_share(job)
+        is_accepted = _accept(view, look, job, repeats)
+        turns[job.job_id] = Turn(len(turns), refused, is_accepted, repeats)
         if is_accepted:
             idle_gpus -= job.num_gpus
         else:
@@ -52,14 +53,14 @@ def starts_if_sent_back(view: LendingView, turn: Turn | None) -> bool:
     """Whether a job would start if it, and nobody else beside, could be sent back."""
     if turn is None or len(turn.refused) >= view.terms.refusals:
         return False
-    return turn.chance_sent_back <= view.terms.finish
+    return turn.repeats <= view.terms.finish
 
 
-def _accept(view: LendingView, look: LookAhead, job: Job, chance: float) -> bool:
+def _accept(view: LendingView, look: LookAhead, job: Job, repeats: float) -> bool:
     """Whether a job is lent to; it is then a guest of the look ahead."""
     fresh, terms = view.fresh[job.job_id], view.terms
     if view.may_send_back(job):
-        if chance > terms.finish:
+        if repeats > terms.finish:
             return False
         look.add_requeueable(job.num_gpus, fresh)
         return True

@@ -51,6 +51,7 @@ class LendingView:
         fresh: of each job, (cells,) chance that it runs when the cell begins, if it starts now.
         cohort_of: cohort of a job.
         may_send_back: whether a job may be sent back.
+        repeated_share: share of its work that it would then repeat, at most.
         has_place: whether the nodes, where they are known, have room for a job.
         terms: what is lent by.
         weighed: the plan that answered at this instant; None: candidates were looked at one by one.
@@ -67,6 +68,7 @@ class LendingView:
     fresh: Mapping[str, FloatArray]
     cohort_of: Callable[[Job], int]
     may_send_back: Callable[[Job], bool]
+    repeated_share: Callable[[Job], float]
     has_place: Callable[[Job], bool]
     terms: LendingTerms
     weighed: Weighed | None = None

@@ -27,16 +27,17 @@ class Anticipatory:
     """Own lane first; then early starts that are not expected to slow more jobs than the budget allows.
 
     Own jobs: what a lane has reached starts at once, by (submit, id) over all pools; where idle GPUs do not
-    suffice, requeueable guests are sent back, youngest first. Where that does not suffice, the job whose
-    reference start comes first is served first. While an own job has to wait, GPUs that come free are kept
-    for it and nothing is lent.
+    suffice, requeueable guests are sent back: first who loses least running time, which without checkpoints
+    is the youngest. Where that does not suffice, the job whose reference start comes first is served first.
+    While an own job has to wait, GPUs that come free are kept for it and nothing is lent.
 
     Lending: jobs beyond their lanes, of all pools alike, shortest forecast median first, ties by
     (submit, id); what does not fit, also by nodes where they are known, is passed over. One that must run
     to its end starts if the jobs it is expected to slow (`solver.lookahead`) are at most eps, what every job
     that is submitted grants, plus a share of what is left of the budget (`solver.budget`), which it is
     charged with; once that is overdrawn, half of eps. One that can be sent back starts if it will
-    probably be done before its GPUs are wanted. After six refusals a decision stops looking.
+    probably be done before its GPUs are wanted, or would not have to repeat much. After six refusals a
+    decision stops looking.
     """
 
     def __init__(self, context: PolicyContext, settings: LenderSettings) -> None:
@@ -113,6 +114,7 @@ class Anticipatory:
                 fresh=lender.fresh,
                 cohort_of=lender.cohort_of,
                 may_send_back=lender.may_send_back,
+                repeated_share=lender.repeated_share,
                 has_place=lambda job: self._has_place(job, set()),
                 terms=terms,
                 weighed=self._weighed_at(now_s),
@@ -182,7 +184,8 @@ class Anticipatory:
         """The charge of lending to a job; None if it is refused."""
         fresh = self._lender.fresh[job.job_id]
         if self._lender.may_send_back(job):
-            if look.chance_sent_back(job.num_gpus, fresh) > self._settings.finish:
+            chance = look.chance_sent_back(job.num_gpus, fresh)
+            if chance * self._lender.repeated_share(job) > self._settings.finish:
                 return None
             look.add_requeueable(job.num_gpus, fresh)
             return 0.0

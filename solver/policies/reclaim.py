@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from domain.checkpoints import KeptWork
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan, Start
 from solver.lane import Lanes
 from solver.policies.base import Lends, PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
-from solver.policies.victims import fewest
+from solver.policies.victims import fewest, least_lost_first
+from solver.progress import left_quantile_s
 
 
 class Order(StrEnum):
@@ -31,9 +33,10 @@ class ReclaimSettings:
     """Settings of `reclaim`.
 
     Attributes:
-        requeueable: share R of jobs that may be sent back and start again from zero.
-        order: `fifo` (no forecast) or `shortest` (median of the forecast life).
-        victim: `youngest` (last started), `oldest`, or `least-work` (fewest GPU-seconds thrown away).
+        requeueable: share R of jobs that may be sent back and start again, from zero or from what they saved.
+        order: `fifo` (no forecast) or `shortest` (median of what is left of the forecast life).
+        victim: `youngest` (last started; where guests save checkpoints, the one that would repeat the least
+            time), `oldest`, or `least-work` (fewest GPU-seconds thrown away).
     """
 
     requeueable: float = 1.0
@@ -60,7 +63,7 @@ class Reclaim:
         self._lives = context.lives
         self._settings = settings
         self._pending: PendingByWidth[tuple[float, float]] = PendingByWidth()
-        self._guest_since_s: dict[str, float] = {}
+        self._progress = KeptWork()
         self._proposed: dict[str, Job] = {}
 
     def submitted(self, job: Job, now_s: float) -> None:
@@ -73,19 +76,18 @@ class Reclaim:
         self._pending.discard(job.job_id)
         self._proposed.pop(job.job_id, None)
         self._lanes.started(job)
-        if job.job_id in self._lanes.guests:
-            self._guest_since_s[job.job_id] = now_s
+        self._progress.started(job, now_s)
 
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
         self._pending.discard(job.job_id)
         self._proposed.pop(job.job_id, None)
-        self._guest_since_s.pop(job.job_id, None)
+        self._progress.ended(job)
         self._lanes.ended(job)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest waits again, at its place."""
-        self._guest_since_s.pop(job.job_id, None)
+        self._progress.sent_back(job, now_s)
         self._lanes.sent_back(job)
         self._offer(job)
 
@@ -95,8 +97,6 @@ class Reclaim:
             self._offer(job)
         self._proposed.clear()
         converted = self._lanes.advance()
-        for job in converted:
-            self._guest_since_s.pop(job.job_id, None)
         due = self._lanes.due_in_order()
         missing_gpus = sum(job.num_gpus for job in due) - idle_gpus
         victims = fewest(self._in_victim_order(now_s), missing_gpus) if missing_gpus > 0 else []
@@ -118,16 +118,16 @@ class Reclaim:
         if job.is_requeueable(self._settings.requeueable):
             first = job.submit_s
             if self._settings.order is Order.SHORTEST:
-                first = self._lives.quantile_s(job, 0.5)
+                first = left_quantile_s(self._lives, job, 0.5, self._progress.kept_s(job))
             self._pending.add(job, (first, job.submit_s))
 
     def _in_victim_order(self, now_s: float) -> list[Job]:
         share = self._settings.requeueable
         guests = [job for job in self._lanes.guests.values() if job.is_requeueable(share)]
         if self._settings.victim is Victim.YOUNGEST:
-            guests.reverse()
-        elif self._settings.victim is Victim.LEAST_WORK:
-            guests.sort(key=lambda job: job.num_gpus * (now_s - self._guest_since_s[job.job_id]))
+            return least_lost_first(reversed(guests), self._progress, now_s)
+        if self._settings.victim is Victim.LEAST_WORK:
+            guests.sort(key=lambda job: job.num_gpus * self._progress.at_risk_s(job, now_s))
         return guests
 
     def _lend(self, idle_gpus: int) -> list[Start]:

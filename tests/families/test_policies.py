@@ -119,7 +119,7 @@ def test_it_sends_back_only_if_it_says_so(policy, chosen, instance, share):
     jobs, durations, quotas = instance
     schedule = run(policy, jobs, durations, quotas, **with_share(policy, chosen, share))
     spec = POLICIES[policy]
-    assert spec.may_send_back or not any(stretch.is_lost for stretch in schedule.stretches)
+    assert spec.may_send_back or not any(stretch.was_sent_back for stretch in schedule.stretches)
     assert spec.has_own_lanes or not spec.may_send_back, "own jobs are never sent back"
 
 
@@ -165,7 +165,8 @@ from support import run
 draw = random.Random(7)
 quotas = {"north": 5, "south": 3, "west": 4}
 jobs = [
-    Job(f"job-{k}", pool, float(draw.randint(0, 60)), draw.randint(1, quotas[pool]), requeue_u=draw.random())
+    Job(f"job-{k}", pool, float(draw.randint(0, 60)), draw.randint(1, quotas[pool]), requeue_u=draw.random(),
+        checkpoint_s=draw.choice([None, 5.0]))
     for k in range(150)
     for pool in [draw.choice(sorted(quotas))]
 ]
@@ -212,6 +213,7 @@ class Cluster:
         self.endings: list[tuple[float, int, str]] = []
         self.looks_again_s: list[float] = []
         self.stretches: list[Stretch] = []
+        self.kept_s: dict[str, float] = {}
         self.cancelled: set[str] = set()
         self.attempt_of: dict[str, int] = {}
         self.attempts = 0
@@ -229,7 +231,7 @@ class Cluster:
         while self.endings and self.endings[0][0] <= now_s:
             _, attempt, job_id = heapq.heappop(self.endings)
             if self.attempt_of.get(job_id) == attempt:
-                self.policy.ended(self.stop(job_id, now_s, is_lost=False), now_s)
+                self.policy.ended(self.stop(job_id, now_s, is_sent_back=False), now_s)
         while self.arrivals and self.arrivals[-1].submit_s <= now_s:
             job = self.arrivals.pop()
             self.waiting[job.job_id] = job
@@ -277,22 +279,35 @@ class Cluster:
         own_from_s = None if is_guest else now_s
         self.attempt_of[job.job_id] = self.attempts
         self.running[job.job_id] = Stretch(job.job_id, now_s, now_s, is_guest, own_from_s=own_from_s)
-        heapq.heappush(self.endings, (now_s + self.durations[job.job_id], self.attempts, job.job_id))
+        left_s = self.durations[job.job_id] - self.kept_s.get(job.job_id, 0.0)
+        heapq.heappush(self.endings, (now_s + left_s, self.attempts, job.job_id))
         self.policy.started(job, now_s)
 
     def send_back(self, job: Job, now_s: float) -> None:
         """A guest is stopped and waits again."""
         assert self.running[job.job_id].own_from_s is None, "the plan sends back an own job"
-        self.waiting[job.job_id] = self.stop(job.job_id, now_s, is_lost=True)
+        self.waiting[job.job_id] = self.stop(job.job_id, now_s, is_sent_back=True)
         self.policy.sent_back(job, now_s)
 
-    def stop(self, job_id: str, now_s: float, *, is_lost: bool) -> Job:
+    def stop(self, job_id: str, now_s: float, *, is_sent_back: bool) -> Job:
         """A running job runs no more."""
         begun = self.running.pop(job_id)
         del self.attempt_of[job_id]
         self.idle_gpus += self.jobs[job_id].num_gpus
-        self.stretches.append(begun._replace(end_s=now_s, is_lost=is_lost))
+        rate, is_lost = self.written_down(job_id, now_s - begun.start_s) if is_sent_back else (1.0, False)
+        is_stopped = is_sent_back and not is_lost
+        self.stretches.append(begun._replace(end_s=now_s, is_lost=is_lost, rate=rate, is_stopped=is_stopped))
         return self.jobs[job_id]
+
+    def written_down(self, job_id: str, ran_s: float) -> tuple[float, bool]:
+        """Rate of an attempt that is sent back, and whether it is lost; its job keeps what it has saved."""
+        interval_s, had_kept, saved_s = self.jobs[job_id].checkpoint_s, job_id in self.kept_s, 0.0
+        while interval_s is not None and saved_s + interval_s <= ran_s:
+            saved_s += interval_s
+        if saved_s:
+            self.kept_s[job_id] = self.kept_s.get(job_id, 0.0) + saved_s
+            return saved_s / ran_s, False
+        return (1e-9, False) if had_kept else (1.0, True)
 
     def cancel_one_that_waits(self, now_s: float, rng) -> None:
         """Its user has thought better of it."""

@@ -31,7 +31,7 @@ def jobs_of_pools(draw):
 
 @st.composite
 def schedules(draw):
-    """Jobs, some of which run for a while, are lost, pause or never run; nobody minds the capacity."""
+    """Jobs, some of which run, are lost or stopped, pause or never run; nobody minds the capacity."""
     jobs, _, quotas = draw(jobs_of_pools())
     stretches = []
     for job in jobs:
@@ -39,7 +39,9 @@ def schedules(draw):
         now, lost_attempts = job.submit_s, draw(st.integers(0, 3))
         for place, (wait, run) in enumerate(zip(cuts[::2], cuts[1::2], strict=False)):
             start, end = now + wait, now + wait + run
-            stretches.append(Stretch(job.job_id, start, end, is_lost=place < lost_attempts))
+            is_lost = place < lost_attempts
+            rate = 1.0 if is_lost else draw(st.sampled_from((1.0, 0.5, 0.25)))
+            stretches.append(Stretch(job.job_id, start, end, False, is_lost, rate, is_stopped=rate < 1.0))
             now = end
     return jobs, draw(st.permutations(stretches)), quotas
 
@@ -51,7 +53,7 @@ def in_use(stretches, widths, now, keep=lambda _: True):
 def is_waiting(job, stretches, now):
     mine = [s for s in stretches if s.job_id == job.job_id]
     last = max(mine, key=lambda s: (s.start_s, s.end_s), default=None)
-    is_over = last is not None and not last.is_lost and last.end_s <= now
+    is_over = last is not None and not last.is_lost and not last.is_stopped and last.end_s <= now
     return job.submit_s <= now and not is_over and not any(s.start_s <= now < s.end_s for s in mine)
 
 
@@ -71,6 +73,8 @@ def test_the_integrals_are_sums_over_unit_steps(schedule, one, other, extra_gpus
         idle = max(0, capacity - sum(used.values()))
         allocated += sum(used.values())
         lost += in_use(stretches, widths, now, lambda s: s.is_lost)
+        for rate in (0.5, 0.25):
+            lost += (1.0 - rate) * in_use(stretches, widths, now, lambda s, r=rate: s.rate == r)
         lent += lent_now
         for pool, gpus in idle_quota.items():
             if gpus:

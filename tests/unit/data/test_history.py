@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -28,6 +30,12 @@ def test_jobs_survive_the_table() -> None:
     assert outcomes == OUTCOMES
     assert type(jobs[0].submit_s) is float
     assert type(jobs[0].num_gpus) is int
+
+
+def test_checkpoints_and_priorities_survive_the_round_trip() -> None:
+    told = [replace(job, priority=float(k), checkpoint_s=600.0 * k or None) for k, job in enumerate(JOBS)]
+    jobs, _ = to_jobs(from_jobs(told, OUTCOMES))
+    assert jobs == sorted(told, key=submit_order)
 
 
 def test_a_table_of_jobs_obeys_the_schema() -> None:

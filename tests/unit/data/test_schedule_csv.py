@@ -19,6 +19,7 @@ stretches = st.builds(
     is_lost=st.booleans(),
     rate=st.floats(0.01, 1.0),
     own_from_s=st.none() | instants,
+    is_stopped=st.booleans(),
     gpus=st.sampled_from([(), (Gpu("n1", 0), Gpu("n1", 1))]),
 )
 
@@ -47,3 +48,14 @@ def test_what_is_no_schedule_is_refused(tmp_path, text, line, rule):
         read_schedule(path)
     (fault,) = refused.value.faults
     assert (fault.line, fault.rule) == (line, rule)
+
+
+def test_only_a_schedule_with_stopped_guests_says_who_was_stopped(tmp_path):
+    kept = Stretch("a", 0.0, 25.0, is_guest=True, rate=0.8, is_stopped=True)
+    rest = Stretch("a", 40.0, 70.0, is_guest=True)
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    write_schedule(old, [rest])
+    write_schedule(new, [kept, rest])
+    assert "stopped" not in old.read_text()
+    assert new.read_text().splitlines()[1] == "a,0,25,0.8,0,1,,1"
+    assert (read_schedule(old), read_schedule(new)) == ((rest,), (kept, rest))

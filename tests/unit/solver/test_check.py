@@ -148,6 +148,13 @@ BROKEN_ONES = {
         ),
         CheckOptions(requeueable_share=1.0),
     ),
+    "goes on from what it never saved": (
+        Rule.KEPT_WHAT_WAS_NOT_SAVED, "a1", 50.0,
+        with_a1(
+            Stretch("a1", 0.0, 50.0, is_guest=True, rate=0.8, is_stopped=True), Stretch("a1", 200.0, 260.0)
+        ),
+        CheckOptions(requeueable_share=0.6),
+    ),
     "cluster overrun": (
         Rule.MORE_GPUS_THAN_CLUSTER, "b1", 5.0,
         VALID, CheckOptions(capacity_steps=((0.0, 3),)),

@@ -1,0 +1,59 @@
+"""What a job keeps when it is sent back."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.checkpoints import KeptWork, saved_s
+from domain.jobs import Job
+
+
+def saving(checkpoint_s):
+    return Job("j", "a", 0.0, 1, checkpoint_s=checkpoint_s)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint_s", "ran_s", "kept_s"),
+    [
+        (None, 1e9, 0.0),
+        (10.0, 0.0, 0.0),
+        (10.0, 9.999, 0.0),
+        (10.0, 10.0, 10.0),
+        (10.0, 29.0, 20.0),
+        (2.5, 8.0, 7.5),
+        (1e300, 1e9, 0.0),
+    ],
+)
+def test_whole_intervals_are_saved(checkpoint_s, ran_s, kept_s):
+    assert saved_s(saving(checkpoint_s), ran_s) == kept_s
+
+
+@settings(max_examples=200, derandomize=True)
+@given(st.floats(1e-3, 1e6), st.floats(0.0, 1e9))
+def test_never_more_than_it_ran_is_saved_and_less_than_an_interval_is_at_risk(checkpoint_s, ran_s):
+    kept_s = saved_s(saving(checkpoint_s), ran_s)
+    assert 0.0 <= kept_s <= ran_s
+    assert ran_s - kept_s <= checkpoint_s * (1 + 1e-9) + 1e-6
+
+
+@pytest.mark.parametrize("interval_s", [0.0, -1.0, math.nan])
+def test_an_interval_is_positive(interval_s):
+    with pytest.raises(ValueError, match="checkpoint_s"):
+        saving(interval_s)
+
+
+def test_attempts_add_up_until_the_job_is_gone():
+    job, kept = saving(10.0), KeptWork()
+    kept.started(job, 100.0)
+    assert kept.at_risk_s(job, 125.0) == 5.0
+    assert kept.sent_back(job, 125.0) == 20.0
+    kept.started(job, 200.0)
+    assert kept.at_risk_s(job, 204.0) == 4.0
+    assert kept.sent_back(job, 204.0) == 0.0
+    kept.started(job, 300.0)
+    assert kept.sent_back(job, 311.0) == 10.0
+    assert kept.kept_s(job) == 30.0
+    kept.ended(job)
+    assert kept.kept_s(job) == 0.0
