@@ -11,7 +11,7 @@ from solver.policies.planned import Planned, PlannedSettings
 
 @dataclass(frozen=True, slots=True)
 class AblatedSettings(PlannedSettings):
-    """Settings of `ablated`: those of `planned`, of which `requeueable` and `finish` mean nothing here.
+    """Settings of `ablated`: those of `planned`, of which `requeueable`, `finish` and `between` mean nothing.
 
     Attributes:
         without: the idea that is left out: `lane`, `conversion`, `sum`, `age`; see `solver.ablated`.
@@ -38,6 +38,7 @@ class Ablated(Planned):
     def __init__(self, context: PolicyContext, settings: AblatedSettings) -> None:
         super().__init__(context, settings)
         self._lender = LENDERS[settings.without](context, settings)
+        self._asks_plan = False  # without lanes only the greedy answer lets everybody start some time
 
     def _lend(self, idle_gpus: int, now_s: float) -> None:
         super()._lend(idle_gpus, now_s)
