@@ -25,6 +25,7 @@ JOB_COLUMNS: Final = (
     "gpu_type",
     "array_id",
     "priority",
+    "checkpoint_s",
     "start_s",
 )
 """As in `data.schema`, in its order."""

@@ -297,6 +297,7 @@ class HistoryJobRow(SQLModel, table=True):
     gpu_type: str | None = None
     array_id: str | None = None
     priority: float | None = None
+    checkpoint_s: float | None = None
     start_s: float | None = None
 
 
