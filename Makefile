@@ -57,6 +57,7 @@ bench: $(DEV)  ## speed and memory, as tables
 	$(BIN)/python -m benchmarks.forecast_speed
 	$(BIN)/python -m benchmarks.scenario_scores --speed
 	$(BIN)/python -m benchmarks.replan_speed --instances 12
+	$(BIN)/python -m benchmarks.decision_speed
 	$(BIN)/python -m benchmarks.placement_speed
 
 lock:  ## write the lock files anew (needs uv)
