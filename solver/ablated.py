@@ -15,7 +15,7 @@ from solver.lane import Lanes
 from solver.lender import Lender, LenderSettings
 from solver.line import Line
 from solver.lives import LifeBook, survival_at
-from solver.lookahead import Ahead, LookAhead
+from solver.lookahead import Ahead, Lane, LookAhead
 from solver.policies.base import PolicyContext
 
 FloatArray = NDArray[np.float64]
@@ -52,12 +52,10 @@ class PooledLook(LookAhead):
         room = self._quota[:, None] - self._ahead.own - guest
         return np.asarray(1.0 - self._ahead.stakes.backlog_urgency * (room >= 1.0))
 
-    def _due(
-        self, pool: int, guest: FloatArray, backlog: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _due(self, pool: int, guest: FloatArray, backlog: FloatArray) -> Lane:
         room = np.maximum(self._quota[pool] - self._ahead.own[pool] - guest, 0.0)
         left = np.maximum(room - backlog, 0.0)
-        return np.clip(backlog, 0.0, room), np.minimum(self._peaks(pool), left), left
+        return Lane(np.clip(backlog, 0.0, room), np.minimum(self._peaks(pool), left), left)
 
 
 class WithoutLane(WithoutSendingBack):
@@ -136,9 +134,7 @@ class UnconvertedLook(LookAhead):
     need = o + g + min(b, quota - o) + min(a, quota - o - b)
     """
 
-    def _due(
-        self, pool: int, guest: FloatArray, backlog: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _due(self, pool: int, guest: FloatArray, backlog: FloatArray) -> Lane:
         return super()._due(pool, np.zeros_like(guest), backlog)
 
 
@@ -174,8 +170,8 @@ class SummedLook(LookAhead):
             capacity_gpus,
         )
 
-    def _pool_need(self, pool: int, guest: FloatArray, backlog: FloatArray) -> FloatArray:
-        return np.sort(super()._pool_need(pool, guest, backlog), axis=-2)
+    def _urgent_need(self, pool: int, guest: FloatArray, lane: Lane) -> FloatArray:
+        return np.sort(super()._urgent_need(pool, guest, lane), axis=-2)
 
 
 class WithoutSum(WithoutSendingBack):

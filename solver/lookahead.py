@@ -24,6 +24,7 @@ arrives, so the mean of the product is far more than the product of the means.
 """
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -44,6 +45,20 @@ _NOWHERE_NEAR: Final = 8.0
 """So many spreads below the capacity, less than 1e-16 GPUs are missing."""
 _AT_A_TIME: Final = 32
 """Guests charged together: more are no faster and take more memory."""
+
+
+class Lane(NamedTuple):
+    """Lane starts of one pool, GPUs; (scenarios, cells) or what broadcasts to it.
+
+    Attributes:
+        due: of jobs that wait.
+        arriving: of jobs still to come.
+        left: room that the former leave to the latter.
+    """
+
+    due: FloatArray
+    arriving: FloatArray
+    left: FloatArray
 
 
 class Stakes(NamedTuple):
@@ -184,13 +199,14 @@ class LookAhead:
         self._single = 1.0 - kinship
         self._variance = ahead.alive.spread - kinship * ahead.alive.common
         self._need = np.zeros((ahead.peaks.shape[0], ahead.own.shape[1]))
-        for pool in range(self._quota.size):
-            self._need += self._pool_need(pool, self._guest[pool], self._backlog[pool])
+        lanes = [self._due(pool, self._guest[pool], self._backlog[pool]) for pool in range(self._quota.size)]
+        for pool, lane in enumerate(lanes):
+            self._need += self._urgent_need(pool, self._guest[pool], lane)
         floored = np.maximum(self._need, ahead.floor + np.sum(self._guest, axis=0))
         self._lift, self._need = floored - self._need, floored
         self._missing = self._shortfall(self._need, self._variance)
-        self._hit = self._hits()
-        self._more, self._rare_hit = self._burst_hits()
+        self._hit = self._hits(lanes)
+        self._more, self._rare_hit = self._burst_hits(lanes)
         self._rare_missing = self._missing_in_bursts(self._need, self._variance)
         self._held: FloatArray | None = None
 
@@ -310,12 +326,11 @@ class LookAhead:
             found[cohort.group] = found[cohort.group] + more
         return found
 
-    def _hits(self) -> FloatArray:
+    def _hits(self, lanes: Sequence[Lane]) -> FloatArray:
         """(scenarios, cells) jobs slowed by each GPU that is missing."""
         ahead, stakes = self._ahead, self._ahead.stakes
         jobs, due_gpus = np.zeros_like(self._need), np.ones_like(self._need)
-        for pool in range(self._quota.size):
-            due, arriving, left = self._due(pool, self._guest[pool], self._backlog[pool])
+        for pool, (due, arriving, left) in enumerate(lanes):
             queue = np.maximum(1.0, self._peaks(pool) / np.maximum(left, 1.0))
             coming = ahead.arrivals[:, min(pool, ahead.arrivals.shape[1] - 1)]
             jobs += stakes.weight[pool] * stakes.arrivals_urgency[pool] * coming * queue
@@ -325,18 +340,13 @@ class LookAhead:
         self._due_gpus = due_gpus
         return np.asarray(jobs / due_gpus)
 
-    def _burst_hits(self) -> tuple[FloatArray, FloatArray]:
+    def _burst_hits(self, lanes: Sequence[Lane]) -> tuple[FloatArray, FloatArray]:
         """GPUs that a burst asks for urgently, and its chance times the jobs slowed by each missing one.
 
         Both (bursts, cells).
         """
         stakes, bursts = self._ahead.stakes, self._ahead.bursts
-        left = np.stack(
-            [
-                self._due(pool, self._guest[pool], self._backlog[pool])[2].mean(axis=0)
-                for pool in range(self._quota.size)
-            ]
-        )[bursts.pool]
+        left = np.stack([lane.left.mean(axis=0) for lane in lanes])[bursts.pool]
         urgency = stakes.arrivals_urgency[bursts.pool]
         asked = np.minimum(bursts.num_gpus[:, None], left)
         queue = np.maximum(1.0, bursts.num_gpus[:, None] / np.maximum(left, 1.0))
@@ -357,19 +367,20 @@ class LookAhead:
 
     def _pool_need(self, pool: int, guest: FloatArray, backlog: FloatArray) -> FloatArray:
         """(scenarios, cells) what cannot wait without slowing anybody."""
-        due, arriving, _ = self._due(pool, guest, backlog)
+        return self._urgent_need(pool, guest, self._due(pool, guest, backlog))
+
+    def _urgent_need(self, pool: int, guest: FloatArray, lane: Lane) -> FloatArray:
         stakes = self._ahead.stakes
-        urgent = stakes.backlog_urgency[pool] * due + stakes.arrivals_urgency[pool] * arriving
+        urgent = stakes.backlog_urgency[pool] * lane.due + stakes.arrivals_urgency[pool] * lane.arriving
         return np.asarray(self._ahead.own[pool] + guest + urgent)
 
-    def _due(
-        self, pool: int, guest: FloatArray, backlog: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Lane starts of jobs that wait and of jobs to come, and the room that the former leave, GPUs."""
+    def _due(self, pool: int, guest: FloatArray, backlog: FloatArray) -> Lane:
+        """What a lane is going to start, given its guests and its backlog."""
         room = np.maximum(self._quota[pool] - self._ahead.own[pool], 0.0)
         left = np.maximum(room - backlog - guest, 0.0)
         # rounding may leave a backlog of all but nothing below nothing
-        return np.clip(backlog, 0.0, room), np.minimum(self._peaks(pool), left), left
+        due = np.minimum(np.maximum(backlog, 0.0), room)
+        return Lane(due, np.minimum(self._peaks(pool), left), left)
 
     def _peaks(self, pool: int) -> FloatArray:
         peaks = self._ahead.peaks
