@@ -10,7 +10,7 @@ own state, and what has peaked together still peaks together.
 
 import bisect
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -82,6 +82,22 @@ def pool_states(log: PoolLog, instants_s: Floats) -> Floats:
     return np.log1p(states)
 
 
+def states_at(logs: Iterable[PoolLog], at_s: float) -> Floats:
+    """`pool_states` of all pools at one instant, shape (pools, features): a few look-ups a pool."""
+    counts = [_counts_at(log, at_s) for log in logs]
+    states: Floats = np.log1p(np.array(counts, dtype=float).reshape(-1, len(FEATURES)))
+    return states
+
+
+def _counts_at(log: PoolLog, at_s: float) -> list[int]:
+    until = bisect.bisect_left(log.submit_s, at_s)
+    counts: list[int] = []
+    for what, span_s in FEATURES:
+        since = bisect.bisect_left(log.submit_s, at_s - span_s, 0, until)
+        counts.append(until - since if what == "jobs" else sum(log.gpus[since:until]))
+    return counts
+
+
 class NearestStretches(PastStretches):
     """Scenarios from the past stretches whose pools were in the state they are in now.
 
@@ -135,9 +151,7 @@ class NearestStretches(PastStretches):
         )
 
     def _draw(self, at_s: float, salt: int = 0) -> Floats:
-        instant = np.array([at_s])
-        state = np.concatenate([pool_states(log, instant) for log in self._logs.values()])
-        drawn = self._condition(at_s, state, self._ranks(at_s, salt))
+        drawn = self._condition(at_s, states_at(self._logs.values(), at_s), self._ranks(at_s, salt))
         for pool, log in enumerate(self._logs.values()):
             first_s = log.submit_s[0] if log.submit_s else math.inf
             if at_s - _YOUNG_S < first_s < at_s:

@@ -8,7 +8,7 @@ from support import job
 
 from models.scenarios import SCENARIO_MODELS, scenario_model
 from models.scenarios.corrected import CorrectedStretches
-from models.scenarios.nearest import FEATURES, NearestStretches, _places, pool_states
+from models.scenarios.nearest import FEATURES, NearestStretches, _places, pool_states, states_at
 from models.scenarios.stretches import PastStretches, PoolLog
 
 HOUR_S = 3600.0
@@ -182,6 +182,9 @@ def test_a_state_is_what_arrived_before_the_instant_and_not_at_it():
     assert [what for what, _ in FEATURES] == ["jobs", "gpus", "gpus", "gpus", "gpus"]
     assert np.allclose(states, [[2, 3, 7, 7, 7], [2, 10, 15, 15, 15], [0, 0, 0, 0, 0]])
     assert np.array_equal(pool_states(PoolLog(), np.array([5.0])), np.zeros((1, 5)))
+    for at_s in (0.0, 1200.0, 1300.0, 1300.0 + 8 * HOUR_S):
+        one_by_one = [pool_states(one, np.array([at_s]))[0] for one in (log, PoolLog())]
+        assert np.array_equal(states_at([log, PoolLog()], at_s), one_by_one)
 
 
 @given(st.integers(0, 10_000))
