@@ -43,10 +43,22 @@ class Held(NamedTuple):
 
 
 class Movable(NamedTuple):
-    """A running gang that may be moved, and where it runs."""
+    """A running gang that may be moved, and where it runs.
+
+    Attributes:
+        job: the gang.
+        gpus: where it runs.
+        cost: what moving it costs, at least 0, in GPUs left unusable (FGD); None: `Costs.move` for each of
+            its GPUs.
+    """
 
     job: Job
     gpus: tuple[Gpu, ...]
+    cost: float | None = None
+
+    def price(self, costs: "Costs") -> float:
+        """What moving it costs, in GPUs left unusable."""
+        return costs.move * len(self.gpus) if self.cost is None else self.cost
 
 
 class Move(NamedTuple):
@@ -72,7 +84,7 @@ class PlaceTask:
         shares: share of each width; they add up to one.
 
     Raises:
-        ValueError: if a job is named twice or a GPU is idle and in use at once.
+        ValueError: if a job is named twice, a GPU is idle and in use at once or a move costs less than nothing.
     """
 
     nodes: tuple[Node, ...]
@@ -91,6 +103,8 @@ class PlaceTask:
         idle = {gpu for gpus in self.idle.values() for gpu in gpus}
         if any(gpu in idle for one in self.movable for gpu in one.gpus):
             raise ValueError("a GPU of a running gang is idle")
+        if any(one.cost is not None and one.cost < 0 for one in self.movable):
+            raise ValueError("a move costs less than nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +113,7 @@ class Costs:
 
     Attributes:
         reassign: of a waiting gang that loses the GPUs an earlier plan gave it.
-        move: of a running gang that is moved.
+        move: of a running gang that is moved and names no price of its own.
     """
 
     reassign: float = 0.5
