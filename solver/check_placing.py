@@ -1,10 +1,10 @@
-"""An independent look at a placing: whole gangs on GPUs that are free, moves that can be made, holds that hold.
+"""An independent look at a placing: whole gangs on free GPUs, moves that can be made, holds that hold.
 
-It shares the words of `solver.placement.task` with what it looks at and no code. What is looked at:
-what starts, and what is kept, lies on GPUs that are idle once all moves are made, none of them twice; each step
-of moves finds its GPUs idle or freed within the step; no more gangs move than may, and only those that may;
-gangs are whole, on GPUs of one type that they accept, on as few nodes as the node sizes allow; every gang has a
-place or a reason; and a hold that is full has a place for every width that it is for.
+It shares the words of `solver.placement.task` with what it looks at and no code. What is looked at: what
+starts, and what is kept, lies on GPUs that are idle once all moves are made, none of them twice; each step of
+moves finds its GPUs idle or freed within the step; no more gangs move than may, and only those that may;
+gangs are whole, on GPUs of one type that they accept, on as few nodes as the sizes of nodes allow; every gang
+has a place or a reason; and a hold that is full has a place for every width that it is for.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from domain.cluster import ANY_TYPE, Gpu, Node
 from domain.jobs import Job
-from solver.placement.task import Held, Move, PlaceTask, Placing
+from solver.placement.task import Held, Movable, Move, PlaceTask, Placing
 
 _TOLERANCE_GPUS = 1e-6
 
@@ -34,8 +34,7 @@ def placing_faults(task: PlaceTask, placing: Placing) -> list[str]:
 
 
 def _moves(task: PlaceTask, steps: Sequence[Sequence[Move]]) -> Iterator[str]:
-    runs_on = {one.job.job_id: one for one in task.movable}
-    types = {node.name: node.gpu_type for node in task.nodes}
+    runs = {one.job.job_id: one for one in task.movable}
     moved = [move for step in steps for move in step]
     if len(moved) > task.max_moves:
         yield f"{len(moved)} gangs are moved, {task.max_moves} may be"
@@ -43,25 +42,29 @@ def _moves(task: PlaceTask, steps: Sequence[Sequence[Move]]) -> Iterator[str]:
         if times > 1:
             yield f"gang {job_id} is moved {times} times"
     for move in moved:
-        one = runs_on.get(move.job_id)
-        if one is None:
-            yield f"gang {move.job_id} is moved and may not be"
-        elif set(one.gpus) != set(move.old):
-            yield f"gang {move.job_id} is moved from where it does not run"
-        elif {types.get(gpu.node) for gpu in move.new} != {types.get(gpu.node) for gpu in move.old}:
-            yield f"gang {move.job_id} is moved to GPUs of another type"
-        if not len(move.old) == len(move.new) == len(set(move.new)):
-            yield f"gang {move.job_id} has {len(move.old)} GPUs and gets {len(set(move.new))}"
-        if len({gpu.node for gpu in move.new}) > len({gpu.node for gpu in move.old}):
-            yield f"gang {move.job_id} is moved to more nodes than it is on"
+        yield from _move(move, runs.get(move.job_id))
     free = _idle(task)
     for number, step in enumerate(steps, start=1):
         free |= {gpu for move in step for gpu in move.old}
-        for move in step:
-            for gpu in move.new:
-                if gpu not in free:
-                    yield f"step {number} gives gang {move.job_id} {_name(gpu)}, which is not free by then"
-                free.discard(gpu)
+        arriving = [(move.job_id, gpu) for move in step for gpu in move.new]
+        for job_id, gpu in arriving:
+            if gpu not in free:
+                yield f"step {number} gives gang {job_id} {_name(gpu)}, which is not free by then"
+            free.discard(gpu)
+
+
+def _move(move: Move, runs: Movable | None) -> Iterator[str]:
+    """One gang goes from where it runs to as many GPUs of the same type, on no more nodes."""
+    if runs is None:
+        yield f"gang {move.job_id} is moved and may not be"
+    elif set(runs.gpus) != set(move.old):
+        yield f"gang {move.job_id} is moved from where it does not run"
+    if {gpu.gpu_type for gpu in move.new} != {gpu.gpu_type for gpu in move.old}:
+        yield f"gang {move.job_id} is moved to GPUs of another type"
+    if not len(move.old) == len(move.new) == len(set(move.new)):
+        yield f"gang {move.job_id} has {len(move.old)} GPUs and gets {len(set(move.new))}"
+    if len({gpu.node for gpu in move.new}) > len({gpu.node for gpu in move.old}):
+        yield f"gang {move.job_id} is moved to more nodes than it is on"
 
 
 def _free_after_moves(task: PlaceTask, steps: Sequence[Sequence[Move]]) -> set[Gpu]:

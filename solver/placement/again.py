@@ -1,8 +1,8 @@
 """Placing once more, with what an earlier plan decided: as little changes as is worth it.
 
 Three plans are weighed: the earlier one as it is, what it moves and starts with the rest placed around it,
-and one that owes it nothing but the price of giving a waiting gang other GPUs. The first of them wins unless a
-later one starts more of the pools' own, holds more, starts more guests, or costs less, in this order.
+and one that owes it nothing but the price of giving a waiting gang other GPUs. The first of them wins unless
+a later one starts more of the pools' own, holds more, starts more guests, or costs less, in this order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,7 +83,7 @@ def _told_as(best: Placing, fresh: Placing, worth: float) -> Placing:
 
 
 def _assigned(task: PlaceTask, earlier: Earlier) -> PlaceTask:
-    """The task with what the earlier plan gave waiting gangs; others keep theirs where that is not in its way."""
+    """The task with what the earlier plan gave waiting gangs; others keep theirs where that is free of it."""
     given = {
         want.job.job_id: gpus
         for want in task.wants

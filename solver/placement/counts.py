@@ -7,9 +7,9 @@ exactly if, for every cell size c, sum over pieces with a cell s of at least c o
 y[u] (u // c), with equality for c = 1. The y are also all that fragmentation depends on. So the model grows
 with the number of groups, not of nodes.
 
-A piece that is smaller than its cell (3, 5, 6, 7) would waste the difference: y[W, u] are nodes that hold a few
-of these, W, as what they are, and u GPUs in cells beside them. Up to two are told apart: of more than that only
-nodes beyond 8 GPUs could hold, and there they count as their cells, which fragmentation then takes for full.
+A piece that is smaller than its cell (3, 5, 6, 7) would waste the difference: y[W, u] are nodes that hold a
+few of these, W, as what they are, and u GPUs in cells beside them. Up to two are told apart. More only
+fit on nodes beyond 8 GPUs; there they may count as their cells, which the model then takes for full.
 """
 
 from collections import Counter
@@ -222,7 +222,7 @@ class CountModel:
             self._model.add(asked <= sum(nodes * (one.cells // size) for one, nodes in taken.items()))
 
     def _is_told_apart(self, group: Group, piece: int) -> bool:
-        """Whether all pieces of a size count as what they are: no node has room for more than are told apart."""
+        """Whether all pieces of a size count as what they are: no node has room for more of them."""
         odd = self._odd_sizes(group)
         return piece in odd and (_MOST_ODD + 1) * min(odd) > self._free(group, ())
 

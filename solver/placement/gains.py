@@ -9,7 +9,7 @@ from solver.placement.task import Costs, Move, PlaceTask, Placing
 
 
 def waste_gpus(task: PlaceTask, idle: Mapping[str, Sized]) -> float:
-    """Expected idle GPUs that the next gang cannot use (FGD), of each node in whole thousandths, as in the model.
+    """Expected idle GPUs that the next gang cannot use (FGD); of each node in thousandths, as in the model.
 
     Args:
         task: nodes, and the widths of the gangs to come.

@@ -66,7 +66,9 @@ class _Scene:
             return Reason(LeftOut.UNKNOWN_GPU_TYPE, f"asks for GPUs{of_type}, the nodes have: {there}")
         if not self._holds(self._empty, job):
             widest = max(one.widest_gpus() for one in rooms)
-            text = f"asks for {job.num_gpus} GPUs{of_type}, the widest gang that idle nodes would hold has {widest}"
+            text = (
+                f"asks for {job.num_gpus} GPUs{of_type}; the widest gang that empty nodes hold has {widest}"
+            )
             return Reason(LeftOut.WIDER_THAN_NODES, text)
         idle_gpus = sum(one.idle_gpus for one in usable(self._idle, job.gpu_type))
         if idle_gpus < job.num_gpus:
@@ -75,7 +77,9 @@ class _Scene:
         if not self._holds(self._idle, job):
             fit = rooms_for(self._idle, job.num_gpus, job.gpu_type)
             widest = max((one.widest_gpus() for one in fit), default=0)
-            text = f"fits no node although {idle_gpus} GPUs{of_type} are idle: the widest gang that fits has {widest}"
+            text = (
+                f"fits no node although {idle_gpus} GPUs{of_type} are idle: the widest that fits has {widest}"
+            )
             return Reason(LeftOut.NO_NODE_FITS, text)
         return self._taken(job)
 

@@ -84,7 +84,8 @@ class PlaceTask:
         shares: share of each width; they add up to one.
 
     Raises:
-        ValueError: if a job is named twice, a GPU is idle and in use at once or a move costs less than nothing.
+        ValueError: if a job is named twice, a GPU is idle and in use at once, or a move costs less than
+            nothing.
     """
 
     nodes: tuple[Node, ...]
