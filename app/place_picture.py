@@ -15,6 +15,8 @@ from domain.cluster import Gpu, Node
 MOST_NODES: Final = 60
 """Nodes that are drawn, those that change first: more of them nobody can read."""
 
+_MOST_INCHES: Final = 24.0
+
 _COLOURS: Final = {
     "idle": "#ffffff",
     "runs": "#b9c0c7",
@@ -36,7 +38,8 @@ def draw_nodes(found: Answer, path: Path, title: str) -> None:
     nodes = _chosen(found)
     before, after = _before(found), _after(found)
     widest = max((node.num_gpus for node in nodes), default=1)
-    figure = Figure(figsize=(3.0 + 0.5 * widest, 1.6 + 0.26 * len(nodes)), layout="constrained")
+    width = min(3.0 + 0.5 * widest, _MOST_INCHES)
+    figure = Figure(figsize=(width, 1.6 + 0.26 * len(nodes)), layout="constrained")
     figure.suptitle(title, fontsize=10, x=0.01, ha="left", parse_math=False)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, name, state in zip(panels, ("before", "after"), (before, after), strict=True):
