@@ -2,7 +2,8 @@
 
 It shares words with the placer and no code. Where a MIG slice may begin is derived from its name and that
 of the GPU, not looked up: a GPU of 8 memory slices has 7 compute slices, one of 4 has 4; a slice of c compute
-and m memory slices begins at a multiple of m, and begin + c is within the compute slices.
+and m memory slices begins at a multiple of m, and begin + c is within the compute slices; m is the least
+power of two that is no less than c, and on GPUs of 8 slices there is also one of 1 and 2.
 """
 
 import re
@@ -120,6 +121,7 @@ def _lengths(gpu_type: str, profile: str) -> tuple[int, int, int, int]:
 
 def _may_begin(gpu_type: str, profile: str, start: int) -> bool:
     compute, memory, all_compute, all_memory = _lengths(gpu_type, profile)
-    if not memory or start < 0 or start % memory:
+    is_shape = memory == 1 << (compute - 1).bit_length() or (compute, memory, all_memory) == (1, 2, 8)
+    if not memory or not is_shape or start < 0 or start % memory:
         return False
     return start + compute <= all_compute and start + memory <= all_memory
