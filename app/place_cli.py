@@ -79,7 +79,7 @@ def place(
     previous: _PreviousOption = None,
     max_moves: _MaxMovesOption = 0,
     limit: _LimitOption = 10.0,
-    wall_limit: _WallOption = 60.0,
+    wall_limit: _WallOption = 30.0,
     max_nodes: Annotated[
         int, typer.Option("--max-nodes", min=1, help="Nodes of one model; more are solved in groups.")
     ] = 1500,

@@ -32,9 +32,9 @@ def summary(found: Answer) -> list[str]:
         lines.append(f"{gain.changed} gangs do not get the GPUs they were given before")
     if found.more_moves is not None:
         more = found.more_moves
-        lines.append(f"with --max-moves {more.moves} there would be a place for {_listed(more.job_ids)}, too")
+        lines.append(f"more moves would help {_listed(more.job_ids)}: try --max-moves {more.moves}")
     if found.not_considered:
-        why = "on several nodes, or beside four that come first"
+        why = "on several nodes, beside four that come first, or where moves promise less"
         lines.append(f"movable, but not considered ({why}): {_listed(found.not_considered)}")
     return lines
 

@@ -68,7 +68,7 @@ class Answer:
         reasons: why each of the others has no place, by job id.
         gain: what it does.
         more_moves: what more moves would do; None if nothing, or if nothing more may be moved.
-        not_considered: gangs that may be moved and were not thought of: on several nodes, or among many.
+        not_considered: gangs that may be moved and were not thought of (`solver.placement.movers`).
     """
 
     task: PlaceTask

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from domain.cluster import Gpu
 from domain.plans import Placement
 from solver.placement.assign import steps_of
-from solver.placement.gains import idle_after, idle_moved, moves_gpus, waste_gpus
+from solver.placement.gains import idle_moved, is_better, worth
 from solver.placement.layout import canonical
 from solver.placement.model import DEFAULT_COSTS, DEFAULT_LIMITS, reasons_of, solve_placing
 from solver.placement.task import Costs, Held, Limits, Move, PlaceTask, Placing
@@ -20,8 +20,6 @@ HoldKey = tuple[str, int, int, str | None]
 """What a hold is known by from plan to plan: its pool, its GPUs, the widest gang it is for, its type."""
 
 Pieces = tuple[tuple[Gpu, ...], ...]
-
-_SAME = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +62,18 @@ def place_again(
         plans = [kept, _extended(task, moves, costs, limits), fresh] if moves else [kept, fresh]
     best = plans[0]
     for plan in plans[1:]:
-        if _is_better(_worth(task, plan, costs), _worth(task, best, costs)):
+        if is_better(worth(task, plan, costs), worth(task, best, costs)):
             best = plan
-    return best if best is fresh else _told_as(best, fresh, _worth(task, best, costs)[-1])
+    return best if best is fresh else _told_as(best, fresh, -worth(task, best, costs)[-1])
 
 
-def _told_as(best: Placing, fresh: Placing, worth: float) -> Placing:
+def _told_as(best: Placing, fresh: Placing, objective: float) -> Placing:
     """A plan that no other one beats, with what is proven of the one it was weighed against."""
     return replace(
         best,
         status=fresh.status,
-        objective=-worth,
-        bound=min(fresh.bound, -worth),
+        objective=objective,
+        bound=min(fresh.bound, objective),
         deterministic_s=max(fresh.deterministic_s, best.deterministic_s),
         fallback=fresh.fallback,
         groups=fresh.groups,
@@ -150,23 +148,3 @@ def _extended(task: PlaceTask, moves: Sequence[Move], costs: Costs, limits: Limi
     )
     done = solve_placing(rest, costs, limits)
     return replace(done, steps=steps_of([*moves, *(move for step in done.steps for move in step)]))
-
-
-def _worth(task: PlaceTask, placing: Placing, costs: Costs) -> tuple[float, float, float, float]:
-    """Value of own starts, GPUs held, value of guests, and the cost as a loss."""
-    at = {one.job_id: set(one.gpus) for one in placing.placements}
-    value = {True: 0, False: 0}
-    cost = waste_gpus(task, idle_after(task, placing)) + moves_gpus(task, placing, costs)
-    for want in task.wants:
-        gpus = at.get(want.job.job_id)
-        if gpus is not None:
-            value[want.is_own] += want.job.num_gpus if want.value is None else want.value
-        if want.assigned and gpus != set(want.assigned):
-            cost += costs.reassign * want.job.num_gpus
-    held = sum(len(piece) for pieces in placing.held for piece in pieces)
-    return value[True], held, value[False], -cost
-
-
-def _is_better(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether the first of two worths that differ is larger in one; differences of rounding do not count."""
-    return next((a > b for a, b in zip(one, other, strict=True) if abs(a - b) > _SAME), False)

@@ -116,6 +116,7 @@ class CountModel:
         ]
         if moved:
             self._model.add(sum(moved) <= max_moves)
+            self._hint_nothing()
         self._cost = self._cost_of(waste)
 
     def solve(self, limits: Limits) -> Counts | None:
@@ -284,6 +285,18 @@ class CountModel:
                 terms += [-price_each * var for var in stays]
                 terms.append(price_each * len(kind.names))
         return cp_model.LinearExpr.sum(terms)
+
+    def _hint_nothing(self) -> None:
+        """Begin with nothing done: a budget of moves makes it hard to find any solution at all."""
+        for group, taken in zip(self._layout.groups, self._taken, strict=True):
+            everybody = tuple(range(len(group.residents)))
+            for one, var in taken.items():
+                is_left = (one.stay, one.odd, one.cells) == (everybody, (), 0)
+                self._model.add_hint(var, len(group.nodes) if is_left else 0)
+        for var in (var for some in (*self._pieces, *self._started) for var in some.values()):
+            self._model.add_hint(var, 0)
+        for var in self._held.values():
+            self._model.add_hint(var, 0)
 
     def _hint(self, solver: cp_model.CpSolver) -> None:
         self._model.clear_hints()  # type: ignore[no-untyped-call]

@@ -7,6 +7,8 @@ from solver.placement.cells import expected_waste
 from solver.placement.counts import UNITS_PER_GPU
 from solver.placement.task import Costs, Move, PlaceTask, Placing
 
+_SAME = 1e-6
+
 
 def waste_gpus(task: PlaceTask, idle: Mapping[str, Sized]) -> float:
     """Expected idle GPUs that the next gang cannot use (FGD); of each node in thousandths, as in the model.
@@ -52,6 +54,26 @@ def moves_gpus(task: PlaceTask, placing: Placing, costs: Costs) -> float:
     """Price of a placing's moves, in GPUs left unusable."""
     price = {one.job.job_id: one.price(costs) for one in task.movable}
     return sum(price[move.job_id] for step in placing.steps for move in step)
+
+
+def worth(task: PlaceTask, placing: Placing, costs: Costs) -> tuple[float, float, float, float]:
+    """What a placing is worth: value of own starts, GPUs held, value of guests, and the cost as a loss."""
+    at = {one.job_id: set(one.gpus) for one in placing.placements}
+    value = {True: 0, False: 0}
+    cost = waste_gpus(task, idle_after(task, placing)) + moves_gpus(task, placing, costs)
+    for want in task.wants:
+        gpus = at.get(want.job.job_id)
+        if gpus is not None:
+            value[want.is_own] += want.job.num_gpus if want.value is None else want.value
+        if want.assigned and gpus != set(want.assigned):
+            cost += costs.reassign * want.job.num_gpus
+    held = sum(len(piece) for pieces in placing.held for piece in pieces)
+    return value[True], held, value[False], -cost
+
+
+def is_better(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the first of two worths that differ is larger in one; differences of rounding do not count."""
+    return next((a > b for a, b in zip(one, other, strict=True) if abs(a - b) > _SAME), False)
 
 
 def _without(idle: Mapping[str, Sequence[Gpu]], taken: Iterable[Sequence[Gpu]]) -> dict[str, list[Gpu]]:

@@ -3,16 +3,14 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from domain.cluster import Gpu, Node
 from domain.jobs import submit_order
 from solver.placement.cells import hold_pieces
 from solver.placement.greedy import Ask, Stock, allowed, stocks_of
+from solver.placement.movers import MOST_RESIDENTS, worth_moving
 from solver.placement.task import Costs, PlaceTask
-
-_MAX_RESIDENTS: Final = 4
-"""Gangs of one node that may stay or go; the model looks at every choice of who stays."""
 
 
 class Resident(NamedTuple):
@@ -164,7 +162,7 @@ def _residents(task: PlaceTask, costs: Costs) -> tuple[dict[str, Resident], dict
     """Gangs that may stay or go, and own ones that keep what they were assigned.
 
     A guest assigned to several nodes, or to a node with many others, is placed anew: it must not be in the
-    way of an own start. Of many running ones on a node the cheapest may go.
+    way of an own start. Which running ones may go: `solver.placement.movers`.
     """
     idle = {gpu for gpus in task.idle.values() for gpu in gpus}
     kept = [
@@ -174,14 +172,13 @@ def _residents(task: PlaceTask, costs: Costs) -> tuple[dict[str, Resident], dict
     ]
     running = [
         (Resident(one.job.job_id, one.gpus, True, one.price(costs)), False)
-        for one in sorted(task.movable, key=lambda one: one.price(costs))
-        if task.max_moves
+        for one in worth_moving(task, costs)
     ]
     residents: dict[str, Resident] = {}
     fixed: dict[str, tuple[Gpu, ...]] = {}
     on_node: Counter[str] = Counter()
     for one, is_own in (*kept, *running):
-        if len({gpu.node for gpu in one.gpus}) == 1 and on_node[one.node] < _MAX_RESIDENTS:
+        if len({gpu.node for gpu in one.gpus}) == 1 and on_node[one.node] < MOST_RESIDENTS:
             on_node[one.node] += 1
             residents[one.name] = one
         elif is_own:

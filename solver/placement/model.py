@@ -9,7 +9,7 @@ from solver.placement.assign import Assignment, assign, steps_of
 from solver.placement.blocks import merge, split
 from solver.placement.cells import expected_waste
 from solver.placement.counts import CountModel
-from solver.placement.gains import idle_after, waste_gpus, waste_without
+from solver.placement.gains import idle_after, is_better, waste_gpus, waste_without, worth
 from solver.placement.greedy import Ask, may_use, place, place_asks, stocks_of
 from solver.placement.layout import Layout, asks_to_hold, canonical, layout_of
 from solver.placement.task import Costs, Limits, Move, PlaceTask, Placing
@@ -35,10 +35,10 @@ def solve_placing(task: PlaceTask, costs: Costs = DEFAULT_COSTS, limits: Limits 
     task = canonical(task)
     blocks = max(1, -(-len(task.nodes) // limits.max_nodes))
     if blocks == 1:
-        return _solve_whole(task, costs, limits)
+        return _solve_moving(task, costs, limits)
     each = replace(limits, deterministic=limits.deterministic / blocks, wall_s=limits.wall_s / blocks)
     parts = split(task, blocks)
-    return merge(task, parts, [_solve_whole(part.task, costs, each) for part in parts])
+    return merge(task, parts, [_solve_moving(part.task, costs, each) for part in parts])
 
 
 def greedy_placing(task: PlaceTask) -> Placing:
@@ -62,6 +62,17 @@ def greedy_placing(task: PlaceTask) -> Placing:
     held = {name: gpus for name, gpus in found.items() if isinstance(name, tuple)}
     cost = waste_without(task, [*starts.values(), *held.values()])
     return replace(_told(task, starts, held, ()), status="greedy", objective=cost, fallback="greedy")
+
+
+def _solve_moving(task: PlaceTask, costs: Costs, limits: Limits) -> Placing:
+    """With moves; where that is cut short, the better of what it found and the placing without any."""
+    done = _solve_whole(task, costs, limits)
+    if done.status == "optimal" or not task.max_moves:
+        return done
+    still = _solve_whole(replace(task, max_moves=0), costs, limits)
+    if is_better(worth(task, done, costs), worth(task, still, costs)):
+        return done
+    return replace(still, status="feasible", bound=min(done.bound, still.objective), fallback="no-moves")
 
 
 def _solve_whole(task: PlaceTask, costs: Costs, limits: Limits) -> Placing:

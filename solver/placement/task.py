@@ -149,12 +149,14 @@ class Placing:
         steps: moves in the order in which they are made; those of one step at once (gangs that exchange
             places), so that no GPU is ever given twice. Starts come after them.
         unplaced: why a gang was not placed, by job id.
-        status: `optimal`, `feasible` (stopped at a limit) or `greedy`.
+        status: `optimal`, `feasible` (stopped at a limit) or `greedy`. With moves, what is proven is proven
+            of the running gangs that were considered (`solver.placement.movers`).
         objective: expected GPUs of what stays idle that the next gang cannot use (FGD), plus the price of
             changes.
         bound: the least that it could be with as much started and held, as far as proven.
         deterministic_s: work of the solver, to the nanosecond: beyond that the order of its sums shows.
-        fallback: `greedy` if the model gave nothing better; `incumbent` if it was cut short; else None.
+        fallback: `greedy` if the model gave nothing better; `incumbent` if it was cut short; `no-moves` if it
+            was cut short with moves and found more without; `groups` if it was split; else None.
         groups: groups of nodes that were solved one by one.
     """
 

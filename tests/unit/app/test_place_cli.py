@@ -67,7 +67,7 @@ def test_nothing_moves_unless_asked_and_the_reason_says_what_a_move_would_do(pla
     said = " ".join(out.split())
     assert "fits no node although 4 GPUs are idle: the widest that fits has 2" in said
     assert "0 of 1 gangs placed" in said
-    assert "with --max-moves 1 there would be a place for w, too" in said
+    assert "more moves would help w: try --max-moves 1" in said
     assert "gap 0 %" in said
 
 

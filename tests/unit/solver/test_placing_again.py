@@ -13,7 +13,8 @@ from solver.placement.again import Earlier, key_of, place_again
 from solver.placement.gains import idle_after, waste_gpus
 from solver.placement.left_out import LeftOut, why_left_out
 from solver.placement.model import solve_placing
-from solver.placement.task import Held, Movable, PlaceTask, Placing, Want
+from solver.placement.movers import worth_moving
+from solver.placement.task import Costs, Held, Limits, Movable, PlaceTask, Placing, Want
 
 MIX = {"widths": (1, 2, 4, 8), "shares": (0.4, 0.2, 0.2, 0.2)}
 
@@ -137,6 +138,37 @@ def test_a_budget_below_the_earlier_moves_makes_none_of_them():
     task = three_nodes()
     again = place_again(replace(task, max_moves=0), earlier_of(task, solve_placing(task)))
     assert (again.steps, again.placements) == ((), ())
+
+
+def many_nodes(budget: int) -> PlaceTask:
+    """Forty nodes of 4, one GPU of each in use; a gang of 4 waits, and later gangs are cheaper to move."""
+    all_nodes = nodes(*[4] * 40)
+    return PlaceTask(
+        all_nodes,
+        {node.name: node.gpus()[1:] for node in all_nodes},
+        (want("w", 4),),
+        movable=tuple(Movable(job(f"r{k}"), gpus(f"n{k}", 0), 40.0 - k) for k in range(40)),
+        max_moves=budget,
+        **MIX,
+    )
+
+
+def test_of_many_nodes_those_are_thought_of_where_room_is_cheapest_to_make():
+    task = many_nodes(2)
+    thought_of = [one.job.job_id for one in worth_moving(task, Costs())]
+    assert thought_of == [f"r{k}" for k in reversed(range(26, 40))]
+    assert worth_moving(many_nodes(0), Costs()) == ()
+    done = solve_placing(task)
+    assert [move.job_id for step in done.steps for move in step] == ["r39"]
+    assert placing_faults(task, done) == []
+
+
+def test_a_search_with_moves_that_is_cut_short_is_no_worse_than_one_without():
+    task = replace(many_nodes(2), wants=(want("w", 3),))
+    done = solve_placing(task, limits=Limits(deterministic=1e-9))
+    assert done.steps == ()
+    assert done.status != "optimal"
+    assert [one.job_id for one in done.placements] == ["w"]
 
 
 def least_waste(task: PlaceTask, widths: tuple[int, ...]) -> float:
