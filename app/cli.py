@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from app import client_cli, episodes_cli, evaluate_cli, learn_cli, service_cli, why_cli
+from app import client_cli, episodes_cli, evaluate_cli, learn_cli, pack_cli, place_cli, service_cli, why_cli
 from app.demo import cli as demo_cli
 from app.options import CheckPlansOption
 from domain.errors import AntecastError, InputError, PlanError, StalledError
@@ -41,6 +41,8 @@ cli.add_typer(learn_cli.commands)
 cli.add_typer(evaluate_cli.commands)
 cli.add_typer(why_cli.commands)
 cli.add_typer(episodes_cli.commands)
+cli.add_typer(place_cli.commands)
+cli.add_typer(pack_cli.commands)
 
 # Everything else is imported where it is used: numpy, pandas and the models are slow to load.
 

@@ -38,7 +38,7 @@ def draw_speed_against_slowed(rows: Sequence[Row], path: Path, title: str) -> No
         )
     for place, labels in _grouped(axes, points, [_plain(row.label) for row in rows]):
         axes.annotate(labels, place, xytext=(10, 6), textcoords="offset points", fontsize=9, parse_math=False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_speedups(rows: Sequence[Row], path: Path, title: str) -> None:
@@ -58,7 +58,7 @@ def draw_speedups(rows: Sequence[Row], path: Path, title: str) -> None:
     axes.set_ylim(0, 100)
     for text in axes.legend(loc="lower right", frameon=False, fontsize=9).get_texts():
         text.set_parse_math(False)
-    _save(figure, path)
+    save(figure, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def draw_frontier(series: Sequence[FrontierSeries], path: Path, title: str) -> N
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     for text in legend.get_texts():
         text.set_parse_math(False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _slowed_axis(axes: Axes) -> None:
@@ -157,7 +157,8 @@ def _plain(label: str) -> str:
     return " " + label if label.startswith("_") else label
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the same figure gives the same bytes. The format follows the suffix."""
     metadata = {"Date": None} if path.suffix == ".svg" else {}
     with mpl.rc_context({"svg.hashsalt": "antecast"}):
         figure.savefig(path, dpi=150, metadata=metadata)

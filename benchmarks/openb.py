@@ -16,6 +16,7 @@ import gzip
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,12 +25,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from app.services.pack_pods import demands_of, hosts_of, pods_of_rows, workload_of
 from benchmarks.openb_draw import arrivals
+from data.readers.share_csv import pods_of, read_hosts
 from solver.sharing.fragmentation import expected_milli
-from solver.sharing.nodes import NodeSpec, types_of
+from solver.sharing.nodes import NodeSpec
 from solver.sharing.patterns import usable_gpus
 from solver.sharing.placer import Placer
-from solver.sharing.requests import Demand, Request, counted, demand_of, mix_of
+from solver.sharing.requests import Demand, counted
 from solver.sharing.rules import DEFAULT_RULE, RULES
 from solver.sharing.rules.base import Workload
 
@@ -37,7 +40,6 @@ PREFIX = "openb_pod_list_"
 TARGET = 1.3
 GRID = range(131)
 TIMED_EVERY = 7  # reading the processor clock is a system call, dearer than a placement
-COVERAGE = 0.95
 NO_CPU_MEANS_MILLI = 100  # what the published runs count for a pod that asks for no CPU
 SEEDS = tuple(range(42, 52))
 TUNING_SEEDS = SEEDS[:5]
@@ -62,8 +64,7 @@ class Trace(NamedTuple):
         return 1000 * sum(spec.num_gpus for spec in self.specs)
 
     def workload(self) -> Workload:
-        counts = counted(self.demands)
-        return Workload(self.specs, mix_of(counts, COVERAGE), dict(counts))
+        return workload_of(self.specs, self.demands)
 
 
 class Run(NamedTuple):
@@ -77,25 +78,13 @@ class Run(NamedTuple):
 
 @cache
 def trace(folder: Path, name: str) -> Trace:
-    rows = pd.read_csv(folder / "openb_node_list_gpu_node.csv").sort_values("sn").to_dict("records")
-    specs = tuple(
-        NodeSpec(int(r["cpu_milli"]), int(r["memory_mib"]), int(r["gpu"]), str(r["model"])) for r in rows
-    )
-    pods = pd.read_parquet(folder / f"{PREFIX}{name}.parquet").sort_values("name", kind="stable")
-    types = types_of(specs)
-    return Trace(specs, tuple(demand_of(_request(row), types) for row in pods.to_dict("records")))
-
-
-def _request(row: dict[Any, Any]) -> Request:
-    kinds = row.get("gpu_spec")
-    num_gpus = int(row["num_gpu"])
-    return Request(
-        int(row["cpu_milli"]) or NO_CPU_MEANS_MILLI,
-        int(row["memory_mib"]),
-        num_gpus,
-        int(row["gpu_milli"]) if num_gpus else 1000,
-        gpu_types=tuple(sorted(set(filter(None, kinds.split("|"))))) if isinstance(kinds, str) else (),
-    )
+    hosts = hosts_of(read_hosts(folder / "openb_node_list_gpu_node.csv"))
+    file = folder / f"{PREFIX}{name}.parquet"
+    table = pd.read_parquet(file).sort_values("name", kind="stable", ignore_index=True)
+    pods = pods_of_rows(pods_of(table, str(file), may_share_several=True))
+    requests = [replace(pod.request, cpu_milli=pod.request.cpu_milli or NO_CPU_MEANS_MILLI) for pod in pods]
+    specs = tuple(host.spec for host in hosts)
+    return Trace(specs, tuple(demands_of(requests, specs)))
 
 
 def replay(work: Trace, rule: str, seed: int) -> Run:

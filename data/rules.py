@@ -53,14 +53,36 @@ class Rule(StrEnum):
     QUOTAS_ABOVE_NODES = "quotas-above-nodes", "the quotas promise more GPUs than the nodes have"
     UNKNOWN_GPU_TYPE = "unknown-gpu-type", "a job to replay asks for a type of GPU that no node has"
     FITS_NO_NODES = "fits-no-nodes", "a job to replay is wider than what nodes of one type can ever hold"
+    NOT_GPUS = "not-gpus", "GPUs are not written as node/index;node/index-index"
+    UNKNOWN_GPU = "unknown-gpu", "a GPU is named that no node has"
+    GPU_NAMED_TWICE = "gpu-named-twice", "a GPU is named twice in a row, or is an earlier good row's"
+    GANG_NOT_WHOLE = "gang-not-whole", "a gang is not on as many GPUs as it is wide"
+    GPU_OF_WRONG_TYPE = (
+        "gpu-of-wrong-type",
+        "a gang is on GPUs of a type that it does not ask for, or of several",
+    )
+    NO_SHARE = "no-share", "a job asks for GPUs and for nothing of each"
+    SHARES_OF_SEVERAL = "shares-of-several", "a job asks for a part of each of several GPUs"
+    SLICE_AND_SHARE = "slice-and-share", "a MIG slice is asked for beside gpu_milli, or on other than one GPU"
+    UNKNOWN_PROFILE = "unknown-profile", "a MIG slice that no GPU we know has"
+    NO_MIG_MODE = (
+        "no-mig-mode",
+        "more GPUs are partitioned than a node has, or of a type that has no MIG mode",
+    )
+    NOT_A_PLAN = "not-a-plan", "the file holds no plan that `antecast place` has written"
     TOO_MANY_FAULTS = "too-many-faults", "more faults were found than are listed"
 
 
 def shown(value: object) -> str:
     """`value` as it may stand in a message: printable characters only, at most 60 of them."""
     text = str(value)
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_SHOWN_CHARACTERS])
+    clean = printable(text[:_SHOWN_CHARACTERS])
     return clean if len(text) <= _SHOWN_CHARACTERS else clean[:-3] + "..."
+
+
+def printable(text: str) -> str:
+    """`text` without characters that a terminal would obey instead of printing them."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 class FaultLog:

@@ -4,6 +4,7 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
+from data.gpu_lists import gpus_text
 from domain.errors import Fault, InputError
 from domain.schedules import Stretch
 
@@ -30,7 +31,7 @@ def write_schedule(path: Path, stretches: Iterable[Stretch]) -> None:
         has_stopped = any(stretch.is_stopped for stretch in rows)
         writer.writerow((*HEADER, *((GPUS,) if is_placed else ()), *((STOPPED,) if has_stopped else ())))
         for stretch in rows:
-            gpus = (";".join(f"{gpu.node}/{gpu.index}" for gpu in stretch.gpus),) if is_placed else ()
+            gpus = (gpus_text(stretch.gpus),) if is_placed else ()
             writer.writerow(
                 (
                     stretch.job_id,

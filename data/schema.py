@@ -21,6 +21,15 @@ MAX_TIME_S: Final = 1e11
 MAX_GPUS: Final = 2**31 - 1
 """Largest width and quota."""
 
+MAX_VALUE: Final = 1_000_000
+"""Largest worth of a gang and price of a move: sums of them stay far from what a solver can count to."""
+
+MAX_AMOUNT: Final = 2**40
+"""Largest amount of CPU and memory."""
+
+WHOLE_MILLI: Final = 1000
+"""A whole GPU in thousandths."""
+
 
 class Kind(StrEnum):
     """What a column holds."""
@@ -54,6 +63,8 @@ class Column:
         low, high: inclusive range of its numbers.
         low_rule: rule that a number below `low` breaks.
         words: the closed vocabulary of its text in lower case, None where any text will do.
+        default: number that an empty field, or an absent column, is read as; None: it stays missing. A whole
+            number that may be left empty has one.
     """
 
     name: str
@@ -65,6 +76,7 @@ class Column:
     high: float = MAX_TIME_S
     low_rule: Rule = Rule.OUT_OF_RANGE
     words: frozenset[str] | None = None
+    default: float | None = None
 
     @property
     def allowed(self) -> str:
@@ -115,8 +127,75 @@ NODE_COLUMNS: Final = (
 )
 """The table of nodes."""
 
+WAITING_COLUMNS: Final = (
+    Column("job_id", Kind.TEXT, "", False, "unique name of the job"),
+    Column("num_gpus", Kind.INT, "GPUs", False, "width of the gang", 1, MAX_GPUS, Rule.WIDTH_BELOW_ONE),
+    Column("pool", Kind.TEXT, "", True, "pool it belongs to"),
+    Column("submit_s", Kind.FLOAT, "s", True, "instant it became eligible; among equals the earlier starts"),
+    Column("gpu_type", Kind.TEXT, "", True, "type of GPU it asks for; empty where any will do"),
+    Column("guest", Kind.INT, "", True, "1: a guest, served after own gangs and holds", 0, 1, default=0),
+    Column("value", Kind.INT, "", True, "worth of starting it; empty: its GPUs", 1, MAX_VALUE, default=0),
+    Column("gpus", Kind.TEXT, "", True, "GPUs that an earlier plan gave it: node/index;node/index-index"),
+)
+"""The table of gangs that wait for a place."""
+
+RUNNING_COLUMNS: Final = (
+    Column("job_id", Kind.TEXT, "", False, "unique name of the job"),
+    Column("gpus", Kind.TEXT, "", False, "GPUs it runs on: node/index;node/index-index"),
+    Column("num_gpus", Kind.INT, "GPUs", True, "width of the gang; empty: its GPUs", 1, MAX_GPUS, default=0),
+    Column("pool", Kind.TEXT, "", True, "pool it belongs to"),
+    Column("submit_s", Kind.FLOAT, "s", True, "instant it became eligible"),
+    Column("gpu_type", Kind.TEXT, "", True, "type of GPU it asks for; empty where any will do"),
+    Column("movable", Kind.INT, "", True, "1: it may be moved to other GPUs", 0, 1, default=0),
+    Column("move_cost", Kind.FLOAT, "GPUs", True, "price of moving it, as GPUs left unusable", 0, MAX_VALUE),
+)
+"""The table of gangs that run, and of what moving them costs."""
+
+HELD_COLUMNS: Final = (
+    Column("pool", Kind.TEXT, "", False, "pool for which GPUs are kept idle"),
+    Column("num_gpus", Kind.INT, "GPUs", False, "GPUs to keep idle", 1, MAX_GPUS, Rule.WIDTH_BELOW_ONE),
+    Column("widest_gpus", Kind.INT, "GPUs", True, "widest gang; empty: num_gpus", 1, MAX_GPUS, default=0),
+    Column("gpu_type", Kind.TEXT, "", True, "type that they have to be of; empty where any will do"),
+)
+"""The table of holds."""
+
+POD_COLUMNS: Final = (
+    Column("job_id", Kind.TEXT, "", False, "unique name of the job"),
+    Column("num_gpus", Kind.INT, "GPUs", False, "GPUs on which it needs a share each", 0, MAX_GPUS_OF_A_NODE),
+    Column(
+        "gpu_milli", Kind.INT, "", True, "share of each, in thousandths", 0, WHOLE_MILLI, default=WHOLE_MILLI
+    ),
+    Column("profile", Kind.TEXT, "", True, "MIG slice that it asks for instead, such as 3g.20gb"),
+    Column("gpu_types", Kind.TEXT, "", True, "types of GPU that it accepts, as A|B; empty: any"),
+    Column("cpu_milli", Kind.INT, "", True, "thousandths of a CPU", 0, MAX_AMOUNT, default=0),
+    Column("memory_mib", Kind.INT, "MiB", True, "main memory", 0, MAX_AMOUNT, default=0),
+)
+"""The table of jobs that ask for shares: each runs on one node."""
+
+HOST_COLUMNS: Final = (
+    Column("node", Kind.TEXT, "", False, "name of the node"),
+    Column("num_gpus", Kind.INT, "GPUs", False, "GPUs that it has", 0, MAX_GPUS_OF_A_NODE),
+    Column("gpu_type", Kind.TEXT, "", True, "their type; empty: not said"),
+    Column("cpu_milli", Kind.INT, "", False, "thousandths of a CPU that it has", 0, MAX_AMOUNT),
+    Column("memory_mib", Kind.INT, "MiB", False, "main memory that it has", 0, MAX_AMOUNT),
+    Column(
+        "partitioned", Kind.INT, "GPUs", True, "GPUs in MIG mode, the last", 0, MAX_GPUS_OF_A_NODE, default=0
+    ),
+)
+"""The table of nodes with what they have beside GPUs."""
+
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({"limit": "limit_s"})
 """Other names under which a source may carry a column of ours."""
+
+POD_ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {"name": "job_id", "num_gpu": "num_gpus", "gpu_spec": "gpu_types", "gpu_type": "gpu_types"}
+)
+"""Names of the published openb pods, and what they are here."""
+
+HOST_ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {"sn": "node", "gpu": "num_gpus", "model": "gpu_type"}
+)
+"""Names of the published openb nodes, and what they are here."""
 
 
 def required_names(columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -167,7 +167,9 @@ def _with_our_names(frame: pd.DataFrame, source: str) -> pd.DataFrame:
 
 def _check_column(column: Column, frame: pd.DataFrame, findings: Findings) -> pd.Series:
     if column.name not in frame.columns:
-        return pd.Series(math.nan, index=range(len(frame)), dtype=column.kind.dtype, name=column.name)
+        empty = math.nan if column.default is None else column.default
+        dtype = "float64" if column.kind is Kind.INT else column.kind.dtype
+        return pd.Series(empty, index=range(len(frame)), dtype=dtype, name=column.name)
     raw = frame[column.name].reset_index(drop=True)
     check = _check_text if column.kind is Kind.TEXT else _check_numbers
     return check(column, raw, findings)
@@ -205,7 +207,10 @@ def _check_numbers(column: Column, raw: pd.Series, findings: Findings) -> pd.Ser
     is_high = ~is_fraction & (values > column.high)
     findings.add(is_low, column.low_rule, says)
     findings.add(is_high, Rule.OUT_OF_RANGE, says)
-    return pd.Series(np.where(is_fraction | is_low | is_high, math.nan, values), name=column.name)
+    values = np.where(is_fraction | is_low | is_high, math.nan, values)
+    if column.default is not None:
+        values = np.where(numbers.is_missing, column.default, values)
+    return pd.Series(values, name=column.name)
 
 
 def _check_missing(column: Column, is_missing: Mask, findings: Findings) -> None:

@@ -87,9 +87,8 @@ def read_table(path: Path, required: tuple[str, ...], aliases: Mapping[str, str]
     line, header = next(records, (1, []))
     if log:
         raise InputError(log.listed())
-    names = [name.strip() for name in header]
+    names = [aliases.get(name.strip(), name.strip()) for name in header]
     _check_header(names, required, line, source)
-    names = [aliases.get(name, name) for name in names]
     _check_names(names, line, source)
     columns, lines = _columns(_good_rows(records, len(names), _is_text(text), log), len(names))
     frame = pd.DataFrame(dict(zip(names, map(_text_series, columns), strict=True)))

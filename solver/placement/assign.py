@@ -99,9 +99,9 @@ def _spread_all(layout: Layout, counts: Counts) -> _Spread:
             here = slice(len(room), len(room) + nodes)
             for at_home in group.at_home[here]:
                 spread.stay.update(at_home[at] for at in one.stay)
-            if one.odd:
-                spread.slots[group.stock, one.odd].extend(group.nodes[here])
-                left[one.odd] -= nodes
+            for size in one.odd:
+                spread.slots[group.stock, size].extend(group.nodes[here])
+                left[size] -= nodes
             room += [one.cells] * nodes
         for size in sorted(left, reverse=True):
             for at in _fill(room, counts_as(layout, group, size), left[size]):
@@ -120,9 +120,13 @@ def _fill(room: list[int], size: int, number: int) -> Iterator[int]:
 
 
 def steps_of(moves: Sequence[Move]) -> tuple[tuple[Move, ...], ...]:
-    """Moves in an order in which each finds its GPUs free; gangs that wait for one another move at once."""
+    """Moves in an order in which each finds its GPUs free; gangs that wait for one another move at once.
+
+    Where that leaves a choice, ids decide: the order in which moves are named does not matter.
+    """
     if not moves:
         return ()
+    moves = sorted(moves)
     leaves: Mapping[Gpu, int] = {gpu: k for k, move in enumerate(moves) for gpu in move.old}
     waits = sorted(
         {(k, leaves[gpu]) for k, move in enumerate(moves) for gpu in move.new if leaves.get(gpu, k) != k}

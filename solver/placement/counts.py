@@ -7,25 +7,27 @@ exactly if, for every cell size c, sum over pieces with a cell s of at least c o
 y[u] (u // c), with equality for c = 1. The y are also all that fragmentation depends on. So the model grows
 with the number of groups, not of nodes.
 
-A piece that is smaller than its cell (3, 5, 6, 7) would waste the difference: y[w, u] are nodes that hold one
-of these as what it is, and u GPUs in cells beside it.
+A piece that is smaller than its cell (3, 5, 6, 7) would waste the difference: y[W, u] are nodes that hold a
+few of these, W, as what they are, and u GPUs in cells beside them. Up to two are told apart. More only
+fit on nodes beyond 8 GPUs; there they may count as their cells, which the model then takes for full.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from typing import NamedTuple
 
 from ortools.sat.python import cp_model
 
 from solver.placement.cells import FloatArray, cell_of, cell_sizes, pieces_of
 from solver.placement.layout import Group, Layout, Piece
-from solver.placement.task import Costs, Limits
+from solver.placement.task import Limits
 
-_PER_GPU = 1000
+UNITS_PER_GPU = 1000
 """Whole units of cost per GPU."""
 _WORK_DIGITS = 9
+_MOST_ODD = 2
 
 
 Choice = tuple[int, ...]
@@ -37,12 +39,12 @@ class Taken(NamedTuple):
 
     Attributes:
         stay: which of its residents stay.
-        odd: GPUs of the one piece on it that counts as what it is; 0: none.
+        odd: GPUs of the pieces on it that count as what they are, ascending.
         cells: GPUs that are taken in cells.
     """
 
     stay: Choice
-    odd: int
+    odd: tuple[int, ...]
     cells: int
 
 
@@ -90,11 +92,10 @@ class CountModel:
     Args:
         layout: what is placed.
         waste: expected waste of a node by its free GPUs, for each type.
-        costs: prices of changes.
         max_moves: how many running gangs may be moved.
     """
 
-    def __init__(self, layout: Layout, waste: Sequence[FloatArray], costs: Costs, max_moves: int) -> None:
+    def __init__(self, layout: Layout, waste: Sequence[FloatArray], max_moves: int) -> None:
         self._layout = layout
         self._model = cp_model.CpModel()
         self._sizes = [_piece_sizes(layout, k) for k in range(len(layout.stocks))]
@@ -115,7 +116,8 @@ class CountModel:
         ]
         if moved:
             self._model.add(sum(moved) <= max_moves)
-        self._cost = self._cost_of(waste, costs)
+            self._hint_nothing()
+        self._cost = self._cost_of(waste)
 
     def solve(self, limits: Limits) -> Counts | None:
         """Most value of own starts, then most GPUs held, then most value of guests, then least cost.
@@ -147,11 +149,12 @@ class CountModel:
     def _taken_of(self, group: Group) -> dict[Taken, cp_model.IntVar]:
         nodes = len(group.nodes)
         taken: dict[Taken, cp_model.IntVar] = {}
-        odd = [size for size in self._sizes[group.stock] if counts_as(self._layout, group, size) > size]
+        odd = self._odd_sizes(group)
         for stay in _choices(group.residents):
-            for one in (0, *odd):
-                for cells in range(self._free(group, stay) - one + 1):
-                    var = taken[Taken(stay, one, cells)] = self._model.new_int_var(0, nodes, "")
+            free = self._free(group, stay)
+            for some in _few_of(odd, free):
+                for cells in range(free - sum(some) + 1):
+                    var = taken[Taken(stay, some, cells)] = self._model.new_int_var(0, nodes, "")
                     for at in stay:
                         self._stay[group.residents[at]].append(var)
         self._model.add(sum(taken.values()) == nodes)
@@ -207,14 +210,27 @@ class CountModel:
         sizes = cell_sizes(self._layout.stocks[group.stock].node_gpus)
         cells = []
         for piece, var in self._pieces[k].items():
-            odd = sum(nodes for one, nodes in taken.items() if one.odd == piece)
-            self._model.add(var >= odd)
+            odd = sum(one.odd.count(piece) * nodes for one, nodes in taken.items() if piece in one.odd)
+            if self._is_told_apart(group, piece):
+                self._model.add(var == odd)
+            else:
+                self._model.add(var >= odd)
             cells.append((counts_as(self._layout, group, piece), var - odd))
         used = sum(one.cells * nodes for one, nodes in taken.items())
         self._model.add(sum(cell * number for cell, number in cells) == used)
         for size in sizes[1:] if len(group.nodes) > 1 else ():
             asked = sum(number * (cell // size) for cell, number in cells if cell >= size)
             self._model.add(asked <= sum(nodes * (one.cells // size) for one, nodes in taken.items()))
+
+    def _is_told_apart(self, group: Group, piece: int) -> bool:
+        """Whether all pieces of a size count as what they are: no node has room for more of them."""
+        odd = self._odd_sizes(group)
+        return piece in odd and (_MOST_ODD + 1) * min(odd) > self._free(group, ())
+
+    def _odd_sizes(self, group: Group) -> list[int]:
+        """Pieces that would waste a part of their cell."""
+        sizes = self._sizes[group.stock]
+        return [size for size in sizes if counts_as(self._layout, group, size) > size]
 
     def _balance(self, k: int) -> None:
         """Every piece that is asked of a type is on one of its groups."""
@@ -254,21 +270,33 @@ class CountModel:
         total = cp_model.LinearExpr.sum([held.num_gpus * var for (held, _), var in self._held.items()])
         return total, sum(piece.num_gpus for piece in self._layout.pieces)
 
-    def _cost_of(self, waste: Sequence[FloatArray], costs: Costs) -> cp_model.LinearExpr:
+    def _cost_of(self, waste: Sequence[FloatArray]) -> cp_model.LinearExpr:
         layout = self._layout
         terms: list[cp_model.LinearExprT] = []
         for group, taken in zip(layout.groups, self._taken, strict=True):
             lost = waste[group.stock]
             for one, nodes in taken.items():
-                free = self._free(group, one.stay) - one.odd - one.cells
-                terms.append(round(_PER_GPU * float(lost[free])) * nodes)
+                free = self._free(group, one.stay) - sum(one.odd) - one.cells
+                terms.append(round(UNITS_PER_GPU * float(lost[free])) * nodes)
         for kind, stays in zip(layout.kinds, self._stay, strict=True):
             if kind.is_resident:
-                price = costs.move if kind.is_running else costs.reassign
-                price_each = round(_PER_GPU * price * kind.num_gpus)
+                # the least unit keeps a move that costs nothing from being made for nothing
+                price_each = max(int(kind.is_running), round(UNITS_PER_GPU * kind.cost))
                 terms += [-price_each * var for var in stays]
                 terms.append(price_each * len(kind.names))
         return cp_model.LinearExpr.sum(terms)
+
+    def _hint_nothing(self) -> None:
+        """Begin with nothing done: a budget of moves makes it hard to find any solution at all."""
+        for group, taken in zip(self._layout.groups, self._taken, strict=True):
+            everybody = tuple(range(len(group.residents)))
+            for one, var in taken.items():
+                is_left = (one.stay, one.odd, one.cells) == (everybody, (), 0)
+                self._model.add_hint(var, len(group.nodes) if is_left else 0)
+        for var in (var for some in (*self._pieces, *self._started) for var in some.values()):
+            self._model.add_hint(var, 0)
+        for var in self._held.values():
+            self._model.add_hint(var, 0)
 
     def _hint(self, solver: cp_model.CpSolver) -> None:
         self._model.clear_hints()  # type: ignore[no-untyped-call]
@@ -285,8 +313,8 @@ class CountModel:
             [Counter({k: solver.value(var) for k, var in one.items()}) for one in self._started],
             held,
             is_optimal,
-            solver.objective_value / _PER_GPU,
-            solver.best_objective_bound / _PER_GPU,
+            solver.objective_value / UNITS_PER_GPU,
+            solver.best_objective_bound / UNITS_PER_GPU,
             work,
         )
 
@@ -300,6 +328,12 @@ def _choices(residents: tuple[int, ...]) -> list[Choice]:
         for stay in combinations(places, size)
         if all(at - 1 in stay for at in stay if at and residents[at - 1] == residents[at])
     ]
+
+
+def _few_of(sizes: Sequence[int], room: int) -> list[tuple[int, ...]]:
+    """None, one or two of these sizes that go into a node with so much room."""
+    few = [some for number in range(_MOST_ODD + 1) for some in combinations_with_replacement(sizes, number)]
+    return [some for some in few if sum(some) <= room]
 
 
 def counts_as(layout: Layout, group: Group, piece: int) -> int:

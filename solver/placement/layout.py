@@ -3,24 +3,30 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from domain.cluster import Gpu, Node
 from domain.jobs import submit_order
 from solver.placement.cells import hold_pieces
 from solver.placement.greedy import Ask, Stock, allowed, stocks_of
-from solver.placement.task import PlaceTask
-
-_MAX_RESIDENTS: Final = 4
-"""Gangs of one node that may stay or go; the model looks at every choice of who stays."""
+from solver.placement.movers import MOST_RESIDENTS, worth_moving
+from solver.placement.task import Costs, PlaceTask
 
 
 class Resident(NamedTuple):
-    """A gang on one node that may stay there or go: assigned by an earlier plan, or running and movable."""
+    """A gang on one node that may stay there or go: assigned by an earlier plan, or running and movable.
+
+    Attributes:
+        name: id of the job.
+        gpus: where it is.
+        is_running: whether it runs already.
+        cost: what it costs if it goes, in GPUs left unusable.
+    """
 
     name: str
     gpus: tuple[Gpu, ...]
     is_running: bool
+    cost: float
 
     @property
     def node(self) -> str:
@@ -38,6 +44,7 @@ class Kind(NamedTuple):
         value: worth of one.
         is_resident: whether each of them has a node on which it may stay.
         is_running: whether they run already, so that each must have a place.
+        cost: what each of the residents among them costs if it goes, in GPUs left unusable.
         names: ids of the jobs.
     """
 
@@ -47,6 +54,7 @@ class Kind(NamedTuple):
     value: int
     is_resident: bool
     is_running: bool
+    cost: float
     names: tuple[str, ...]
 
 
@@ -130,9 +138,9 @@ def canonical(task: PlaceTask) -> PlaceTask:
     )
 
 
-def layout_of(task: PlaceTask) -> Layout:
-    """Count a canonical task."""
-    residents, fixed = _residents(task)
+def layout_of(task: PlaceTask, costs: Costs) -> Layout:
+    """Count a canonical task; `costs` are the prices of changes."""
+    residents, fixed = _residents(task, costs)
     spoken_for = {
         gpu for gpus in (*fixed.values(), *(one.gpus for one in residents.values())) for gpu in gpus
     }
@@ -150,24 +158,27 @@ def layout_of(task: PlaceTask) -> Layout:
     )
 
 
-def _residents(task: PlaceTask) -> tuple[dict[str, Resident], dict[str, tuple[Gpu, ...]]]:
+def _residents(task: PlaceTask, costs: Costs) -> tuple[dict[str, Resident], dict[str, tuple[Gpu, ...]]]:
     """Gangs that may stay or go, and own ones that keep what they were assigned.
 
     A guest assigned to several nodes, or to a node with many others, is placed anew: it must not be in the
-    way of an own start.
+    way of an own start. Which running ones may go: `solver.placement.movers`.
     """
     idle = {gpu for gpus in task.idle.values() for gpu in gpus}
     kept = [
-        (Resident(want.job.job_id, want.assigned, False), want.is_own)
+        (Resident(want.job.job_id, want.assigned, False, costs.reassign * want.job.num_gpus), want.is_own)
         for want in task.wants
         if want.assigned and idle.issuperset(want.assigned)
     ]
-    running = [(Resident(one.job.job_id, one.gpus, True), False) for one in task.movable if task.max_moves]
+    running = [
+        (Resident(one.job.job_id, one.gpus, True, one.price(costs)), False)
+        for one in worth_moving(task, costs)
+    ]
     residents: dict[str, Resident] = {}
     fixed: dict[str, tuple[Gpu, ...]] = {}
     on_node: Counter[str] = Counter()
     for one, is_own in (*kept, *running):
-        if len({gpu.node for gpu in one.gpus}) == 1 and on_node[one.node] < _MAX_RESIDENTS:
+        if len({gpu.node for gpu in one.gpus}) == 1 and on_node[one.node] < MOST_RESIDENTS:
             on_node[one.node] += 1
             residents[one.name] = one
         elif is_own:
@@ -232,17 +243,19 @@ def _kinds(
     task: PlaceTask, residents: Mapping[str, Resident], fixed: Mapping[str, object], stocks: Sequence[Stock]
 ) -> list[Kind]:
     rank = {stock.gpu_type: k for k, stock in enumerate(stocks)}
-    alike: dict[tuple[int, tuple[int, ...], bool, int, bool, bool], list[str]] = {}
+    alike: dict[tuple[int, tuple[int, ...], bool, int, bool, bool, float], list[str]] = {}
     for want in task.wants:
         job = want.job
         if job.job_id not in fixed:
             ask = Ask(job.job_id, job.num_gpus, job.gpu_type)
             on = tuple(rank[one.gpu_type] for one in allowed(stocks, ask))
             value = job.num_gpus if want.value is None else want.value
-            key = (job.num_gpus, on, want.is_own, value, job.job_id in residents, False)
+            home = residents.get(job.job_id)
+            cost = 0.0 if home is None else home.cost
+            key = (job.num_gpus, on, want.is_own, value, home is not None, False, cost)
             alike.setdefault(key, []).append(job.job_id)
     for one in residents.values():
         if one.is_running:
-            home = (rank[one.gpus[0].gpu_type],)
-            alike.setdefault((len(one.gpus), home, True, 0, True, True), []).append(one.name)
+            at = (rank[one.gpus[0].gpu_type],)
+            alike.setdefault((len(one.gpus), at, True, 0, True, True, one.cost), []).append(one.name)
     return [Kind(*key, tuple(names)) for key, names in sorted(alike.items())]

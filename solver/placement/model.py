@@ -1,6 +1,6 @@
 """Placing as a model: own starts, held cells, guests, then the least fragmentation and the fewest changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from domain.cluster import Gpu
@@ -9,12 +9,15 @@ from solver.placement.assign import Assignment, assign, steps_of
 from solver.placement.blocks import merge, split
 from solver.placement.cells import expected_waste
 from solver.placement.counts import CountModel
+from solver.placement.gains import idle_after, is_better, waste_gpus, waste_without, worth
 from solver.placement.greedy import Ask, may_use, place, place_asks, stocks_of
-from solver.placement.layout import asks_to_hold, canonical, layout_of
+from solver.placement.layout import Layout, asks_to_hold, canonical, layout_of
 from solver.placement.task import Costs, Limits, Move, PlaceTask, Placing
 
 DEFAULT_COSTS = Costs()
 DEFAULT_LIMITS = Limits()
+
+_ROUNDED_GPUS = 1e-3
 
 
 def solve_placing(task: PlaceTask, costs: Costs = DEFAULT_COSTS, limits: Limits = DEFAULT_LIMITS) -> Placing:
@@ -32,10 +35,10 @@ def solve_placing(task: PlaceTask, costs: Costs = DEFAULT_COSTS, limits: Limits 
     task = canonical(task)
     blocks = max(1, -(-len(task.nodes) // limits.max_nodes))
     if blocks == 1:
-        return _solve_whole(task, costs, limits)
+        return _solve_moving(task, costs, limits)
     each = replace(limits, deterministic=limits.deterministic / blocks, wall_s=limits.wall_s / blocks)
     parts = split(task, blocks)
-    return merge(task, parts, [_solve_whole(part.task, costs, each) for part in parts])
+    return merge(task, parts, [_solve_moving(part.task, costs, each) for part in parts])
 
 
 def greedy_placing(task: PlaceTask) -> Placing:
@@ -57,29 +60,48 @@ def greedy_placing(task: PlaceTask) -> Placing:
     found = place_asks(asks, stocks)
     starts = kept | {name: gpus for name, gpus in found.items() if isinstance(name, str)}
     held = {name: gpus for name, gpus in found.items() if isinstance(name, tuple)}
-    cost = _waste_of(task, [*starts.values(), *held.values()])
+    cost = waste_without(task, [*starts.values(), *held.values()])
     return replace(_told(task, starts, held, ()), status="greedy", objective=cost, fallback="greedy")
 
 
+def _solve_moving(task: PlaceTask, costs: Costs, limits: Limits) -> Placing:
+    """With moves; where that is cut short, the better of what it found and the placing without any."""
+    done = _solve_whole(task, costs, limits)
+    if done.status == "optimal" or not task.max_moves:
+        return done
+    still = _solve_whole(replace(task, max_moves=0), costs, limits)
+    if is_better(worth(task, done, costs), worth(task, still, costs)):
+        return done
+    return replace(still, status="feasible", bound=min(done.bound, still.objective), fallback="no-moves")
+
+
 def _solve_whole(task: PlaceTask, costs: Costs, limits: Limits) -> Placing:
-    layout = layout_of(task)
+    layout = layout_of(task, costs)
     waste = [expected_waste(one.node_gpus, task.widths, task.shares) for one in layout.stocks]
-    counts = CountModel(layout, waste, costs, task.max_moves).solve(limits)
+    counts = CountModel(layout, waste, task.max_moves).solve(limits)
     if counts is None:
         return greedy_placing(task)
     found = assign(layout, counts)
-    late = _last_try(task, found)
-    objective = counts.cost
-    if late:
-        taken = [*found.starts.values(), *found.held.values()]
-        objective += _waste_of(task, [*taken, *late.values()]) - _waste_of(task, taken)
+    placing = _told(task, found.starts | _last_try(task, found), found.held, found.moves)
+    objective = waste_gpus(task, idle_after(task, placing)) + _changes_gpus(layout, found)
+    is_as_counted = abs(objective - counts.cost) <= _ROUNDED_GPUS * (1 + len(layout.residents))
     return replace(
-        _told(task, found.starts | late, found.held, found.moves),
-        status="optimal" if counts.is_optimal else "feasible",
+        placing,
+        status="optimal" if counts.is_optimal and is_as_counted else "feasible",
         objective=objective,
         bound=min(max(0.0, counts.bound), objective),
         deterministic_s=counts.deterministic_s,
         fallback=None if counts.is_optimal else "incumbent",
+    )
+
+
+def _changes_gpus(layout: Layout, found: Assignment) -> float:
+    """Price of those that do not stay where they are."""
+    moved = {move.job_id for move in found.moves}
+    return sum(
+        one.cost
+        for one in layout.residents.values()
+        if (one.name in moved if one.is_running else found.starts.get(one.name) != one.gpus)
     )
 
 
@@ -108,12 +130,12 @@ def _told(
         placements=tuple(Placement(name, starts[name]) for name in names if name in starts),
         held=tuple(map(tuple, by_hold)),
         steps=steps_of(moves),
-        unplaced=_reasons(task, starts),
+        unplaced=reasons_of(task, starts),
     )
 
 
-def _reasons(task: PlaceTask, starts: Mapping[str, tuple[Gpu, ...]]) -> dict[str, str]:
-    """Why each gang that was not placed was not."""
+def reasons_of(task: PlaceTask, starts: Container[str]) -> dict[str, str]:
+    """Why each gang that was not placed was not, in a few words; `starts` are the ids of those that were."""
     reasons: dict[str, str] = {}
     for want in task.wants:
         job = want.job
@@ -134,14 +156,3 @@ def _reasons(task: PlaceTask, starts: Mapping[str, tuple[Gpu, ...]]) -> dict[str
 
 def _is_idle(task: PlaceTask, gpus: Sequence[Gpu]) -> bool:
     return bool(gpus) and all(gpu in task.idle.get(gpu.node, ()) for gpu in gpus)
-
-
-def _waste_of(task: PlaceTask, taken: Sequence[Sequence[Gpu]]) -> float:
-    """Expected waste of what stays idle (FGD)."""
-    gone = {gpu for gpus in taken for gpu in gpus}
-    largest: dict[str, int] = {}
-    for node in task.nodes:
-        largest[node.gpu_type] = max(node.num_gpus, largest.get(node.gpu_type, 1))
-    waste = {name: expected_waste(size, task.widths, task.shares) for name, size in largest.items()}
-    left = {node.name: sum(gpu not in gone for gpu in task.idle.get(node.name, ())) for node in task.nodes}
-    return float(sum(waste[node.gpu_type][left[node.name]] for node in task.nodes))

@@ -43,10 +43,22 @@ class Held(NamedTuple):
 
 
 class Movable(NamedTuple):
-    """A running gang that may be moved, and where it runs."""
+    """A running gang that may be moved, and where it runs.
+
+    Attributes:
+        job: the gang.
+        gpus: where it runs.
+        cost: what moving it costs, at least 0, in GPUs left unusable (FGD); None: `Costs.move` for each of
+            its GPUs.
+    """
 
     job: Job
     gpus: tuple[Gpu, ...]
+    cost: float | None = None
+
+    def price(self, costs: "Costs") -> float:
+        """What moving it costs, in GPUs left unusable."""
+        return costs.move * len(self.gpus) if self.cost is None else self.cost
 
 
 class Move(NamedTuple):
@@ -72,7 +84,8 @@ class PlaceTask:
         shares: share of each width; they add up to one.
 
     Raises:
-        ValueError: if a job is named twice or a GPU is idle and in use at once.
+        ValueError: if a job is named twice, a GPU is idle and in use at once, or a move costs less than
+            nothing.
     """
 
     nodes: tuple[Node, ...]
@@ -91,6 +104,8 @@ class PlaceTask:
         idle = {gpu for gpus in self.idle.values() for gpu in gpus}
         if any(gpu in idle for one in self.movable for gpu in one.gpus):
             raise ValueError("a GPU of a running gang is idle")
+        if any(one.cost is not None and one.cost < 0 for one in self.movable):
+            raise ValueError("a move costs less than nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +114,7 @@ class Costs:
 
     Attributes:
         reassign: of a waiting gang that loses the GPUs an earlier plan gave it.
-        move: of a running gang that is moved.
+        move: of a running gang that is moved and names no price of its own.
     """
 
     reassign: float = 0.5
@@ -134,12 +149,14 @@ class Placing:
         steps: moves in the order in which they are made; those of one step at once (gangs that exchange
             places), so that no GPU is ever given twice. Starts come after them.
         unplaced: why a gang was not placed, by job id.
-        status: `optimal`, `feasible` (stopped at a limit) or `greedy`.
+        status: `optimal`, `feasible` (stopped at a limit) or `greedy`. With moves, what is proven is proven
+            of the running gangs that were considered (`solver.placement.movers`).
         objective: expected GPUs of what stays idle that the next gang cannot use (FGD), plus the price of
             changes.
         bound: the least that it could be with as much started and held, as far as proven.
         deterministic_s: work of the solver, to the nanosecond: beyond that the order of its sums shows.
-        fallback: `greedy` if the model gave nothing better; `incumbent` if it was cut short; else None.
+        fallback: `greedy` if the model gave nothing better; `incumbent` if it was cut short; `no-moves` if it
+            was cut short with moves and found more without; `groups` if it was split; else None.
         groups: groups of nodes that were solved one by one.
     """
 
