@@ -4,7 +4,7 @@ At each instant: endings first, then arrivals by (submit, id), then one decision
 a decision starts may end at the same instant (a job of no length); then the instant is gone through again.
 
 A guest that is sent back keeps what it saved at its last checkpoint, if it saves any, and its next attempt
-runs for what is left of its work.
+runs for what is left of its work, and for as long as it takes to load what was saved.
 """
 
 import heapq

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.checkpoints import KeptWork
+from domain.checkpoints import KeptWork, reload_s
 from domain.jobs import Job
 from domain.measures import is_slowed
 from domain.plans import Hold, Start
@@ -161,7 +161,8 @@ class Lender:
             kind = _REQUEUEABLE if self.may_send_back(job) else _GUEST
             self.budget.charge(job, charge)
         # as old as the work done: that is what its forecast life is of
-        self._book.add(self._entries[job.job_id], now_s - kept_s, self._group(job, kind))
+        begun_s, done_s = now_s - kept_s, self._progress.done_s(job) if job.restart_s else 0.0
+        self._book.add(self._entries[job.job_id], begun_s, self._group(job, kind), done_s)
         self._used[self.rank[job.pool]] += job.num_gpus
 
     def ended(self, job: Job, now_s: float) -> None:
@@ -194,7 +195,7 @@ class Lender:
         return job.is_requeueable(self._settings.requeueable)
 
     def repeated_share(self, job: Job) -> float:
-        """Share of a waiting job's work that it would have to repeat if it were sent back, at most."""
+        """Share of a waiting job's run that being sent back would cost it, at most: repeated or loading."""
         return repeated_share(job, self.keys[job.job_id][0])
 
     def tail_s(self, job: Job) -> float:
@@ -356,13 +357,14 @@ class Lender:
         return slack_s
 
     def _least_work_s(self, job: Job) -> float:
-        return max(self._low_s.get(job.job_id, 0.0), self._progress.kept_s(job))
+        return max(self._low_s.get(job.job_id, 0.0), self._progress.done_s(job))
 
     def _forecast_rest(self, job: Job) -> None:
         """What is left of a job that has kept a part of its work."""
         kept_s, job_id = self._progress.kept_s(job), job.job_id
         self._high_s[job_id] = left_quantile_s(self._lives, job, _HIGH_LEVEL, kept_s)
-        self.fresh[job_id] = left_alive(self._entries[job_id].curve, kept_s, self._begins_s)
+        loads_s = reload_s(job, kept_s)
+        self.fresh[job_id] = left_alive(self._entries[job_id].curve, kept_s, self._begins_s, loads_s)
         self.keys[job_id] = (left_quantile_s(self._lives, job, 0.5, kept_s), job.submit_s)
 
     def _waits(self, job: Job, sign: int) -> None:
