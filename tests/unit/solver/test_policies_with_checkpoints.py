@@ -106,3 +106,33 @@ def test_one_that_would_repeat_too_much_is_told_how_much():
     assert "repeat up to 0.9 of its work" in one.text
     needed = change(one, Lever.HIGHER_FINISH).value
     assert needed == pytest.approx(0.9 * one.evidence["chance_sent_back"])
+
+
+def planned_of(saves, between="greedy"):
+    """Two that may be sent back, of which as many as save say how; pool b wants its GPUs after a while."""
+    lives = {name: (1.0, 2 * HOUR_S, 2 * HOUR_S) for name in ("one", "two", "three")} | {"own-a": FOR_EVER}
+    world = World("planned", lives, Demand(4.0, from_cell=6), requeueable="1", between=between, finish="0.6")
+    jobs = [extra(2, name=name, requeue_u=0.0) for name in ("one", "two")]
+    jobs = [
+        replace(each, checkpoint_s=300.0, restart_s=60.0) if each.job_id in saves else each for each in jobs
+    ]
+    world.submit(full("a"), *jobs)
+    return world, world.decide()
+
+
+def test_a_plan_lends_to_who_repeats_little_and_not_to_who_repeats_all():
+    assert planned_of(saves=())[1] == ["own-a"]
+    world, started = planned_of(saves=("two",))
+    assert started == ["own-a", "two"]
+    assert world.policy.last_plan.job_ids == ("two",)
+    assert set(planned_of(saves=("one", "two"))[1]) == {"own-a", "one", "two"}
+
+
+@pytest.mark.parametrize(("saves", "starts"), [({}, []), ({"checkpoint_s": 300.0}, ["three"])])
+def test_between_plans_one_that_comes_is_asked_for_its_own_price(saves, starts):
+    world, started = planned_of(saves=("two",), between="plan")
+    assert started == ["own-a", "two"]
+    late = replace(extra(2, name="three", requeue_u=0.0), **saves)
+    world.policy.submitted(late, 1.0)
+    plan = world.policy.decide(1.0, 2)
+    assert [start.job.job_id for start in plan.starts] == starts
