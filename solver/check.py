@@ -84,6 +84,7 @@ class CheckOptions:
         must_keep_promise: whether a slowed job is a fault.
         capacity_steps: (instant, GPUs of the cluster from then on), where it changes; up to the first
             one it is the sum of the quotas.
+        reclaim_s: for how long nobody may have the GPUs of a guest that was sent back, seconds.
     """
 
     is_preemption_allowed: bool = False
@@ -91,6 +92,7 @@ class CheckOptions:
     has_own_lanes: bool = True
     must_keep_promise: bool = False
     capacity_steps: tuple[tuple[float, int], ...] = ()
+    reclaim_s: float = 0.0
 
 
 STRICT: Final = CheckOptions()
@@ -429,7 +431,8 @@ def _gpu_faults(
     for record in records:
         job = record.job
         for stretch in filter(_is_span, record.stretches):
-            used.append(_Span(stretch.start_s, stretch.end_s, job.num_gpus, job.job_id))
+            free_s = stretch.end_s + (options.reclaim_s if stretch.was_sent_back else 0.0)
+            used.append(_Span(stretch.start_s, free_s, job.num_gpus, job.job_id))
             span = _Span(_own_from_s(stretch), stretch.end_s, job.num_gpus, job.job_id)
             own.setdefault(job.pool, []).append(span)
     for at_s, excess, job_id in _excesses(used, sum(quotas.values()), options.capacity_steps):

@@ -57,6 +57,7 @@ def run(
         capacity_gpus=capacity_gpus or sum(quotas.values()),
         policy=built,
         tick_s=spec.tick_s,
+        reclaim_s=getattr(in_force, "reclaim_s", 0.0),
         plan_check=CheckedPlans(quotas, options_of(spec, in_force)) if checks_plans else None,
     ).run()
 

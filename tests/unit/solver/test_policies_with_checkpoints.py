@@ -110,7 +110,7 @@ def test_one_that_would_repeat_too_much_is_told_how_much():
 
 def planned_of(saves, between="greedy"):
     """Two that may be sent back, of which as many as save say how; pool b wants its GPUs after a while."""
-    lives = {name: (1.0, 2 * HOUR_S, 2 * HOUR_S) for name in ("one", "two", "three")} | {"own-a": FOR_EVER}
+    lives = dict.fromkeys(("one", "two", "three"), (1.0, 2 * HOUR_S, 2 * HOUR_S)) | {"own-a": FOR_EVER}
     world = World("planned", lives, Demand(4.0, from_cell=6), requeueable="1", between=between, finish="0.6")
     jobs = [extra(2, name=name, requeue_u=0.0) for name in ("one", "two")]
     jobs = [
