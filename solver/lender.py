@@ -205,9 +205,10 @@ class Lender:
 
     def may_send_back(self, job: Job) -> bool:
         """Whether lending may count on sending a job back: before anybody is slowed its GPUs are free."""
-        return self._may_go(job) and not is_slowed(self._settings.reclaim_s)
+        return self.can_go_back(job) and not is_slowed(self._settings.reclaim_s)
 
-    def _may_go(self, job: Job) -> bool:
+    def can_go_back(self, job: Job) -> bool:
+        """Whether a job may be sent back and start again, whenever its GPUs are free then."""
         return job.is_requeueable(self._settings.requeueable)
 
     def _late_s(self, job: Job, now_s: float) -> float:
@@ -422,5 +423,5 @@ class Lender:
         """Requeueable guests that give up `missing_gpus`, or all; none that could be spared."""
         if missing_gpus <= 0:
             return []
-        candidates = (job for job in reversed(self.lanes.guests.values()) if self._may_go(job))
+        candidates = (job for job in reversed(self.lanes.guests.values()) if self.can_go_back(job))
         return fewest(least_lost_first(candidates, self._progress, now_s), missing_gpus)
