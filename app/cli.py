@@ -238,9 +238,19 @@ def generate(
     num_pools: Annotated[
         int | None, typer.Option("--num-pools", min=1, max=1000, help="Number of pools.")
     ] = None,
+    checkpoint_s: Annotated[
+        float | None, typer.Option("--checkpoint-s", min=1, help="Jobs save their progress every so often.")
+    ] = None,
+    restart_s: Annotated[
+        float,
+        typer.Option("--restart-s", min=0, help="With --checkpoint-s: time to be back at a checkpoint."),
+    ] = 0.0,
+    checkpoint_share: Annotated[
+        float, typer.Option("--checkpoint-share", min=0, max=1, help="With --checkpoint-s: share that saves.")
+    ] = 1.0,
 ) -> None:
     """Generate jobs.csv and pools.csv."""
-    from data.synthetic import philly_like, sia_workload, write_csv  # noqa: PLC0415
+    from data.synthetic import philly_like, sia_workload, with_checkpoints, write_csv  # noqa: PLC0415
 
     if kind == "sia":
         scale = 1.0 if load_share is None else load_share
@@ -249,6 +259,12 @@ def generate(
         made = philly_like(seed, days=days, load=load_share, num_pools=num_pools)
     else:
         raise typer.BadParameter(f"{kind!r} is neither philly-like nor sia")
+    if checkpoint_s is not None:
+        made = with_checkpoints(
+            made, every_s=checkpoint_s, restart_s=restart_s, share=checkpoint_share, seed=seed
+        )
+    elif restart_s or checkpoint_share < 1.0:
+        raise typer.BadParameter("--restart-s and --checkpoint-share go with --checkpoint-s")
     write_csv(made, out)
     typer.echo(f"{len(made.frame)} jobs of {len(made.quotas)} pools in {out}")
 

@@ -25,6 +25,7 @@ from solver.lending.greedy import greedy_counts
 from solver.lending.milp import HighsSolver
 from solver.lending.plan import plan_lending
 from solver.lending.problem import IntArray, LendingProblem
+from solver.lending.send_backs import one_level
 from solver.lending.solve import Limits
 from solver.lending.value import ValueSettings
 
@@ -53,7 +54,7 @@ class Instance:
             risk=self._lines,
             budget_jobs=budget,
             price=0.1 * self._value,
-            send_back=self._send_back,
+            send_back=one_level(self._send_back),
             send_back_price=0.02 * self._value,
         )
 

@@ -14,6 +14,7 @@ from domain.timegrid import default_grid
 from solver.lending.classes import Candidates, JobClasses
 from solver.lending.curves import MOST_BUDGETS, FloatArray, RiskLines
 from solver.lending.problem import IntArray, LendingProblem
+from solver.lending.send_backs import one_level
 from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
 from solver.lending.verify import Lives, Situation
 from solver.lives import Alive, Entry, Fates, LifeBook, survival_at
@@ -226,7 +227,7 @@ class Planning:
             risk=lines,
             budget_jobs=state.budget,
             price=float(np.median(classes.value)),
-            send_back=send_back,
+            send_back=one_level(send_back),
             send_back_price=0.05 * float(np.median(classes.value)),
             factor=terms.factor,
             utility=terms.utility,

@@ -109,6 +109,7 @@ COLUMNS: Final = (
     Column("array_id", Kind.TEXT, "", True, "the array or group it was submitted as part of"),
     Column("priority", Kind.FLOAT, "", True, "the higher, the sooner; empty: 0"),
     Column("checkpoint_s", Kind.FLOAT, "s", True, "saves its progress every so often; empty: never", 1.0),
+    Column("restart_s", Kind.FLOAT, "s", True, "time to be back at its last checkpoint; empty: 0", 0.0),
     Column("start_s", Kind.FLOAT, "s", True, "instant it began to run; empty: not known, taken as submit_s"),
 )
 """The history table."""

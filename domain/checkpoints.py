@@ -1,18 +1,42 @@
-"""How much work a job keeps when it is sent back: what it had saved at its last checkpoint."""
+"""How much work a job keeps when it is sent back: what it had saved, less what it takes to load that again.
+
+A job that is started again first loads what it had saved (`Job.restart_s`), and comes no further meanwhile.
+That time is taken off what is kept, once, when something is saved for the first time: the next attempt then
+runs for its length less what is kept, loading included. One that had saved less than it takes to load starts
+from zero.
+"""
 
 import math
 
 from domain.jobs import Job
 
 
-def saved_s(job: Job, ran_s: float) -> float:
-    """Work that an attempt of so many seconds has saved by itself, seconds; 0 without checkpoints.
+def saved_s(job: Job, worked_s: float) -> float:
+    """Work that is saved of so many seconds of it, seconds; 0 without checkpoints.
 
-    floor(ran / interval) intervals, and never more than it ran.
+    floor(worked / interval) intervals, and never more than was worked.
     """
     if job.checkpoint_s is None:
         return 0.0
-    return min(math.floor(ran_s / job.checkpoint_s) * job.checkpoint_s, ran_s)
+    return min(math.floor(worked_s / job.checkpoint_s) * job.checkpoint_s, worked_s)
+
+
+def added_s(job: Job, ran_s: float, kept_s: float) -> float:
+    """What an attempt of so many seconds adds to the work kept if it is sent back, seconds.
+
+    Args:
+        job: that runs.
+        ran_s: length of the attempt.
+        kept_s: kept of attempts before it; if anything, it began by loading that.
+    """
+    if kept_s > 0.0:
+        return saved_s(job, max(0.0, ran_s - reload_s(job, kept_s)))
+    return max(0.0, saved_s(job, ran_s) - (job.restart_s or 0.0))
+
+
+def reload_s(job: Job, kept_s: float) -> float:
+    """How long the next attempt loads what was saved, seconds; 0 where it starts from zero."""
+    return (job.restart_s or 0.0) if kept_s > 0.0 else 0.0
 
 
 class KeptWork:
@@ -37,10 +61,11 @@ class KeptWork:
         Returns:
             Work that this attempt has added to what is kept, seconds.
         """
-        added_s = saved_s(job, now_s - self._since_s.pop(job.job_id))
-        if added_s > 0.0:
-            self._kept_s[job.job_id] = self.kept_s(job) + added_s
-        return added_s
+        kept_s = self.kept_s(job)
+        more_s = added_s(job, now_s - self._since_s.pop(job.job_id), kept_s)
+        if more_s > 0.0:
+            self._kept_s[job.job_id] = kept_s + more_s
+        return more_s
 
     def ended(self, job: Job) -> None:
         """A job is gone."""
@@ -48,10 +73,18 @@ class KeptWork:
         self._since_s.pop(job.job_id, None)
 
     def kept_s(self, job: Job) -> float:
-        """Work kept of all attempts that were sent back, seconds."""
+        """Work kept of all attempts that were sent back, seconds: the next one runs for so much less."""
         return self._kept_s.get(job.job_id, 0.0)
 
+    def done_s(self, job: Job) -> float:
+        """How far a job had come at its last checkpoint, seconds of work: what is kept, and loading it."""
+        kept_s = self.kept_s(job)
+        return kept_s + reload_s(job, kept_s)
+
     def at_risk_s(self, job: Job, now_s: float) -> float:
-        """Work that a running job would lose if it were sent back now: since its last checkpoint or start."""
+        """What a running job would lose if it were sent back now, seconds.
+
+        The work since its last checkpoint or start, and the time to be back there.
+        """
         ran_s = now_s - self._since_s[job.job_id]
-        return ran_s - saved_s(job, ran_s)
+        return ran_s - added_s(job, ran_s, self.kept_s(job))

@@ -40,10 +40,12 @@ class Job:
         checkpoint_s: it saves its progress every so many seconds of running, counted from the start of each
             attempt; one that is sent back goes on from what it saved last. None: never, so one that is sent
             back starts from zero.
+        restart_s: how long it takes to be back where it had saved, loading image and checkpoint; it means
+            nothing of a job that starts from zero. None: no time.
 
     Raises:
-        ValueError: if a width is below one, an instant is not finite or an interval between checkpoints is
-            not positive.
+        ValueError: if a width is below one, an instant is not finite, an interval between checkpoints is
+            not positive or a time to restart is negative.
     """
 
     job_id: str
@@ -60,6 +62,7 @@ class Job:
     array_id: str | None = None
     priority: float | None = None
     checkpoint_s: float | None = None
+    restart_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.num_gpus < 1:
@@ -68,6 +71,8 @@ class Job:
             raise ValueError(f"job {self.job_id}: submit_s is {self.submit_s}, must be finite")
         if self.checkpoint_s is not None and not self.checkpoint_s > 0.0:
             raise ValueError(f"job {self.job_id}: checkpoint_s is {self.checkpoint_s}, must be positive")
+        if self.restart_s is not None and not 0.0 <= self.restart_s < math.inf:
+            raise ValueError(f"job {self.job_id}: restart_s is {self.restart_s}, must be >= 0 and finite")
 
     def is_requeueable(self, share: float) -> bool:
         """Whether this job may be sent back and run again, when `share` of all jobs may.

@@ -114,6 +114,7 @@ def options_of(spec: PolicySpec, settings: Any) -> PlanOptions:
         has_own_lanes=spec.has_own_lanes,
         converts=spec.converts,
         serves_by_reference=spec.serves_by_reference,
+        frees_at_once=getattr(settings, "reclaim_s", 0.0) <= 0.0,
     )
 
 

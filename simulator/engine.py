@@ -4,12 +4,14 @@ At each instant: endings first, then arrivals by (submit, id), then one decision
 a decision starts may end at the same instant (a job of no length); then the instant is gone through again.
 
 A guest that is sent back keeps what it saved at its last checkpoint, if it saves any, and its next attempt
-runs for what is left of its work.
+runs for what is left of its work, and for as long as it takes to load what was saved. Its GPUs are idle at
+once, or after a time that is given.
 """
 
 import heapq
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from domain.errors import StalledError
@@ -59,6 +61,7 @@ class Engine:
         tick_s: while jobs wait, decide at every multiple of this as well.
         plan_check: looks at every plan before it is carried out (`simulator.checked`).
         placer: puts plans on nodes; None: GPUs are only counted.
+        reclaim_s: for how long nobody has the GPUs of a guest that was sent back; they are only counted then.
     """
 
     def __init__(  # noqa: PLR0913 - named, and each a part of the replay
@@ -73,6 +76,7 @@ class Engine:
         tick_s: float | None = None,
         plan_check: PlanCheck | None = None,
         placer: PlacedPlans | None = None,
+        reclaim_s: float = 0.0,
     ) -> None:
         self._arrivals = sorted(jobs, key=submit_order)
         self._outcomes = outcomes
@@ -81,6 +85,8 @@ class Engine:
         self._tick_s = tick_s
         self._plan_check = plan_check
         self._placer = placer
+        self._reclaim_s = reclaim_s
+        self._freeings: deque[tuple[float, int]] = deque()
         self._state = ClusterState(capacity_gpus)
         self._endings: list[tuple[float, int, str]] = []
         self._next_arrival = 0
@@ -106,7 +112,8 @@ class Engine:
             arrival_s = (
                 arrivals[self._next_arrival].submit_s if self._next_arrival < len(arrivals) else math.inf
             )
-            now_s = min(ending_s, arrival_s)
+            freeing_s = self._freeings[0][0] if self._freeings else math.inf
+            now_s = min(ending_s, arrival_s, freeing_s)
             if now_s == math.inf:
                 break
             if self._tick_s is not None and state.pending:
@@ -116,6 +123,8 @@ class Engine:
             last_s = now_s
             if ending_s == now_s:
                 self._end_jobs(now_s)
+            while self._freeings and self._freeings[0][0] <= now_s:
+                state.free(self._freeings.popleft()[1])
             if arrival_s == now_s:
                 self._submit_jobs(now_s)
             self._decide(now_s)
@@ -185,7 +194,9 @@ class Engine:
         if self._plan_check is not None:
             self._plan_check(plan, state.idle_gpus, now_s)
         for job in plan.send_backs:
-            state.send_back(job, now_s)
+            state.send_back(job, now_s, frees_now=self._reclaim_s <= 0.0)
+            if self._reclaim_s > 0.0:
+                self._freeings.append((now_s + self._reclaim_s, job.num_gpus))
             desk.sent_back(job, now_s)
             self._events += 1
         for job in plan.conversions:

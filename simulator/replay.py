@@ -126,6 +126,9 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
     built = parse_settings(policy, spec.settings, own)
     forecasters = build(choice, training_of(workload, choice, seed), workload)
     cluster = workload.cluster
+    reclaim_s = getattr(built, "reclaim_s", 0.0)
+    if reclaim_s > 0.0 and cluster.nodes:
+        raise SettingError("reclaim_s is for replays that only count GPUs: leave out the nodes")
     placer = _placer(workload, forecasters.lives, built, rule) if cluster.nodes else None
     context = PolicyContext(
         quotas=cluster.quotas(),
@@ -144,6 +147,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         tick_s=spec.tick_s,
         progress=progress,
         placer=placer,
+        reclaim_s=reclaim_s,
         plan_check=CheckedPlans(cluster.quotas(), owes, cluster.nodes, policy) if checks_plans else None,
     )
     in_force = {one.name: getattr(built, one.name) for one in fields(built)} | choice.as_settings()

@@ -237,6 +237,7 @@ def _faults(workload: Workload, replay: Replay) -> list[str]:
         has_own_lanes=POLICIES[replay.policy].has_own_lanes,
         # nodes may have more GPUs than the quotas promise; what nobody was promised is lent like any idle GPU
         capacity_steps=((-math.inf, workload.cluster.capacity_gpus),),
+        reclaim_s=float(replay.settings.get("reclaim_s", 0.0)),
     )
     report = check(
         workload.jobs,

@@ -83,10 +83,15 @@ class ClusterState:
         """Work kept of a job's attempts that were sent back, seconds."""
         return self._kept.kept_s(job)
 
-    def send_back(self, job: Job, now_s: float) -> None:
+    def free(self, num_gpus: int) -> None:
+        """GPUs of a guest that was sent back a while ago are idle now."""
+        self.idle_gpus += num_gpus
+
+    def send_back(self, job: Job, now_s: float, *, frees_now: bool = True) -> None:
         """Stop a guest and throw away its work since its last checkpoint; it waits again.
 
         Without checkpoints all of its work is thrown away. `Stretch` says how either is written down.
+        Its GPUs are idle at once, or when `free` is called.
 
         Raises:
             PlanError: if it does not run, or is its pool's own.
@@ -102,6 +107,8 @@ class ClusterState:
             self._stop(attempt, now_s, is_lost=True)
         del self.running[job.job_id]
         self.pending[job.job_id] = job
+        if not frees_now:
+            self.idle_gpus -= job.num_gpus
 
     def _guest(self, job: Job, now_s: float, what: str) -> Attempt:
         attempt = self.running.get(job.job_id)

@@ -24,8 +24,8 @@ FloatArray = NDArray[np.float64]
 class WithoutSendingBack(Lender):
     """All guests run to their end, whatever share of the jobs could be sent back."""
 
-    def may_send_back(self, _job: Job) -> bool:
-        """Nobody may."""
+    def can_go_back(self, _job: Job) -> bool:
+        """Nobody can."""
         return False
 
 

@@ -6,8 +6,8 @@ before it ended, a start at a submit) 1e-6 s is forgiven, and of the work done 1
 duration. A stretch of no length takes no GPUs.
 
 Checkpoints. An attempt that was sent back and is not lost is a stretch that is stopped (`domain.schedules`):
-what it kept, rate times length, has to be what its job saves in such a time, and only after such a stretch
-may there be a pause.
+what it kept, rate times length, has to be what its job saves in such a time less what it takes to load that,
+and only after such a stretch may there be a pause.
 """
 
 import heapq
@@ -84,6 +84,7 @@ class CheckOptions:
         must_keep_promise: whether a slowed job is a fault.
         capacity_steps: (instant, GPUs of the cluster from then on), where it changes; up to the first
             one it is the sum of the quotas.
+        reclaim_s: for how long nobody may have the GPUs of a guest that was sent back, seconds.
     """
 
     is_preemption_allowed: bool = False
@@ -91,6 +92,7 @@ class CheckOptions:
     has_own_lanes: bool = True
     must_keep_promise: bool = False
     capacity_steps: tuple[tuple[float, int], ...] = ()
+    reclaim_s: float = 0.0
 
 
 STRICT: Final = CheckOptions()
@@ -350,28 +352,33 @@ def _own_lost(record: _Record) -> _Finding:
 
 
 def _kept_unsaved(record: _Record) -> _Finding:
-    """Kept work is what was saved: whole intervals between checkpoints, as many as fit into the attempt."""
+    """Kept work is what was saved, whole intervals between checkpoints, less what it takes to load it.
+
+    Loading is paid for once by the first attempt that keeps something. Each attempt after it begins by
+    loading, so its intervals begin later. One that has saved no more than loading takes keeps nothing.
+    """
+    load_s, had_kept = record.job.restart_s or 0.0, False
     for stretch in record.sent_back:
         ran_s, end_s = stretch.end_s - stretch.start_s, stretch.end_s
         kept_s = 0.0 if stretch.is_lost else stretch.rate * ran_s
         if record.job.checkpoint_s is None and stretch.is_stopped:
             return end_s, f"is sent back at {end_s} s and goes on from there, but it saves nothing"
         slack_s = _TIME_S + _RATE * ran_s
-        least_s, most_s = _saved_s(record.job, ran_s, slack_s)
-        if not least_s - slack_s <= kept_s <= most_s + slack_s:
-            return (
-                end_s,
-                f"keeps {kept_s} s of {ran_s} s when sent back at {end_s} s, it had saved {most_s} s",
-            )
+        loading_s, paid_s = (load_s, 0.0) if had_kept else (0.0, load_s)
+        saved_s = _saved_s(record.job, ran_s - loading_s, slack_s)
+        if all(abs(kept_s - max(0.0, one_s - paid_s)) > slack_s for one_s in saved_s):
+            found = f"keeps {kept_s} s of {ran_s} s when sent back at {end_s} s, it had saved {saved_s[1]} s"
+            return end_s, f"{found}, and takes {load_s} s to load that" if load_s else found
+        had_kept |= kept_s > slack_s
     return None
 
 
-def _saved_s(job: Job, ran_s: float, slack_s: float) -> tuple[float, float]:
-    """Least and most that an attempt has saved: they differ where it ends within rounding of a checkpoint."""
+def _saved_s(job: Job, worked_s: float, slack_s: float) -> tuple[float, float]:
+    """What an attempt may have saved: two numbers where it ends within rounding of a checkpoint."""
     if job.checkpoint_s is None:
         return 0.0, 0.0
-    least = math.floor(max(0.0, ran_s - slack_s) / job.checkpoint_s)
-    most = math.floor((ran_s + slack_s) / job.checkpoint_s)
+    least = math.floor(max(0.0, worked_s - slack_s) / job.checkpoint_s)
+    most = math.floor(max(0.0, worked_s + slack_s) / job.checkpoint_s)
     return least * job.checkpoint_s, most * job.checkpoint_s
 
 
@@ -424,7 +431,8 @@ def _gpu_faults(
     for record in records:
         job = record.job
         for stretch in filter(_is_span, record.stretches):
-            used.append(_Span(stretch.start_s, stretch.end_s, job.num_gpus, job.job_id))
+            free_s = stretch.end_s + (options.reclaim_s if stretch.was_sent_back else 0.0)
+            used.append(_Span(stretch.start_s, free_s, job.num_gpus, job.job_id))
             span = _Span(_own_from_s(stretch), stretch.end_s, job.num_gpus, job.job_id)
             own.setdefault(job.pool, []).append(span)
     for at_s, excess, job_id in _excesses(used, sum(quotas.values()), options.capacity_steps):

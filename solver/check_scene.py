@@ -22,7 +22,7 @@ class Scene:
         late: those of the due that the plan does not start and calls late, although they have a place if
             nodes are known.
         needs: of each placed start, how many GPUs it takes that nobody else has: a rider takes none.
-        idle_gpus: GPUs that nobody has once the guests are gone.
+        idle_gpus: GPUs that may be had once the guests are gone.
     """
 
     state: PlanState
@@ -79,7 +79,7 @@ def look(state: PlanState, plan: Plan, options: PlanOptions) -> Scene:
         left={job_id: one for job_id, one in waits.items() if job_id not in called_late},
         late={job_id: one for job_id, one in waits.items() if job_id in called_late},
         needs=_needs(state, plan),
-        idle_gpus=state.idle_gpus + _freed_gpus(state, plan),
+        idle_gpus=state.idle_gpus + (_freed_gpus(state, plan) if options.frees_at_once else 0),
     )
 
 

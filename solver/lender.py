@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domain.checkpoints import KeptWork
+from domain.checkpoints import KeptWork, reload_s
 from domain.jobs import Job
 from domain.measures import is_slowed
 from domain.plans import Hold, Start
@@ -25,6 +25,7 @@ from solver.lookahead import Ahead, Bursts, LookAhead, Stakes
 from solver.policies.base import PolicyContext
 from solver.policies.victims import fewest, least_lost_first
 from solver.progress import left_alive, left_quantile_s, repeated_share
+from solver.reclaim_time import ReclaimQueue, check_reclaim_s
 from solver.tolerance import Tolerance
 from solver.usual import UsualUse
 
@@ -56,6 +57,7 @@ class LenderSettings:
             of a start falls by e with each such time by which its pool is ahead of the reference.
         burst_weight: what the charge for bursts counts. It is an upper bound by far: it takes all of a burst
             to be slowed wherever a GPU is missing, and each pool to have the room that it has now.
+        reclaim_s: for how long nobody has the GPUs of a guest that was sent back, seconds.
     """
 
     eps: float = 0.001
@@ -65,6 +67,7 @@ class LenderSettings:
     kinship: float = 0.3
     patience_s: float = 3600.0
     burst_weight: float = 0.02
+    reclaim_s: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("eps", "requeueable", "share", "finish", "kinship", "burst_weight"):
@@ -72,6 +75,7 @@ class LenderSettings:
                 raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
         if not self.patience_s > 0.0:
             raise ValueError(f"patience_s is {self.patience_s}, must be positive")
+        check_reclaim_s(self.reclaim_s)
 
 
 class Served(NamedTuple):
@@ -133,6 +137,9 @@ class Lender:
         self._high_s: dict[str, float] = {}
         self._used = np.zeros(pools)
         self._progress = KeptWork()
+        self._queue: ReclaimQueue | None = None
+        if settings.reclaim_s > 0.0:
+            self._queue = ReclaimQueue(context.quotas, settings.reclaim_s, self._late_s)
         self.fresh: dict[str, FloatArray] = {}
         self.keys: dict[str, tuple[float, float]] = {}
 
@@ -160,8 +167,11 @@ class Lender:
         if job.job_id in self.lanes.guests:
             kind = _REQUEUEABLE if self.may_send_back(job) else _GUEST
             self.budget.charge(job, charge)
+        elif self._queue is not None:
+            self._queue.started(job, now_s)
         # as old as the work done: that is what its forecast life is of
-        self._book.add(self._entries[job.job_id], now_s - kept_s, self._group(job, kind))
+        begun_s, done_s = now_s - kept_s, self._progress.done_s(job) if job.restart_s else 0.0
+        self._book.add(self._entries[job.job_id], begun_s, self._group(job, kind), done_s)
         self._used[self.rank[job.pool]] += job.num_gpus
 
     def ended(self, job: Job, now_s: float) -> None:
@@ -173,6 +183,8 @@ class Lender:
         self.lanes.ended(job)
         self.budget.ended(job, now_s)
         self._progress.ended(job)
+        if self._queue is not None:
+            self._queue.ended(job)
         for known in (self._entries, self._low_s, self._high_s, self.fresh, self.keys):
             known.pop(job.job_id, None)
 
@@ -181,6 +193,8 @@ class Lender:
         self.lanes.sent_back(job)
         self.budget.sent_back(job, now_s)
         self._stops(job)
+        if self._queue is not None:
+            self._queue.sent_back(job, now_s)
         if self._progress.sent_back(job, now_s) > 0.0:
             self._forecast_rest(job)
         self._waits(job, 1)
@@ -190,11 +204,21 @@ class Lender:
         return job.job_id in self._book
 
     def may_send_back(self, job: Job) -> bool:
-        """Whether a job may be sent back and start again."""
+        """Whether lending may count on sending a job back: before anybody is slowed its GPUs are free."""
+        return self.can_go_back(job) and not is_slowed(self._settings.reclaim_s)
+
+    def can_go_back(self, job: Job) -> bool:
+        """Whether a job may be sent back and start again, whenever its GPUs are free then."""
         return job.is_requeueable(self._settings.requeueable)
 
+    def _late_s(self, job: Job, now_s: float) -> float:
+        """How late a job is at most that starts now: starts in the early reference are never later."""
+        self.budget.shadow.advance(now_s)
+        start_s = self.budget.shadow.early_start_s(job)
+        return 0.0 if start_s is None else max(0.0, now_s - start_s)
+
     def repeated_share(self, job: Job) -> float:
-        """Share of a waiting job's work that it would have to repeat if it were sent back, at most."""
+        """Share of a waiting job's run that being sent back would cost it, at most: repeated or loading."""
         return repeated_share(job, self.keys[job.job_id][0])
 
     def tail_s(self, job: Job) -> float:
@@ -220,6 +244,8 @@ class Lender:
         for job in converted:
             self._book.move(job.job_id, self._group(job, _OWN))
         due = self.lanes.due_in_order()
+        if self._queue is not None:
+            return self._serve_in_turn(self._queue, now_s, idle_gpus, (converted, due))
         victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus, now_s)
         idle_gpus += sum(victim.num_gpus for victim in victims)
         if sum(job.num_gpus for job in due) <= idle_gpus:
@@ -227,6 +253,21 @@ class Lender:
             idle_gpus -= sum(job.num_gpus for job in due)
             return Served(victims, converted, starts, [], [], idle_gpus)
         return self._ration(due, now_s, Served(victims, converted, [], [], [], idle_gpus))
+
+    def _serve_in_turn(
+        self, queue: ReclaimQueue, now_s: float, idle_gpus: int, own: tuple[list[Job], list[Job]]
+    ) -> Served:
+        """The same where GPUs of guests that are sent back are free only after a while."""
+        converted, due = own
+        for job in converted:
+            queue.converted(job, now_s)
+        turn = queue.serve(now_s, idle_gpus, due)
+        victims = self._victims_for(turn.missing_gpus, now_s)
+        if turn.waits and turn.short_gpus > sum(victim.num_gpus for victim in victims):
+            return self._ration(due, now_s, Served(victims, converted, [], [], [], idle_gpus))
+        starts = [Start(job, False) for job in turn.starts]
+        holds = [Hold(job.pool, job.num_gpus) for job in turn.waits]
+        return Served(victims, converted, starts, holds, [], turn.lendable_gpus)
 
     def _ration(self, due: list[Job], now_s: float, served: Served) -> Served:
         """Too few GPUs for all that is due: they go where they still keep somebody from being slowed.
@@ -356,13 +397,14 @@ class Lender:
         return slack_s
 
     def _least_work_s(self, job: Job) -> float:
-        return max(self._low_s.get(job.job_id, 0.0), self._progress.kept_s(job))
+        return max(self._low_s.get(job.job_id, 0.0), self._progress.done_s(job))
 
     def _forecast_rest(self, job: Job) -> None:
         """What is left of a job that has kept a part of its work."""
         kept_s, job_id = self._progress.kept_s(job), job.job_id
         self._high_s[job_id] = left_quantile_s(self._lives, job, _HIGH_LEVEL, kept_s)
-        self.fresh[job_id] = left_alive(self._entries[job_id].curve, kept_s, self._begins_s)
+        loads_s = reload_s(job, kept_s)
+        self.fresh[job_id] = left_alive(self._entries[job_id].curve, kept_s, self._begins_s, loads_s)
         self.keys[job_id] = (left_quantile_s(self._lives, job, 0.5, kept_s), job.submit_s)
 
     def _waits(self, job: Job, sign: int) -> None:
@@ -381,5 +423,5 @@ class Lender:
         """Requeueable guests that give up `missing_gpus`, or all; none that could be spared."""
         if missing_gpus <= 0:
             return []
-        candidates = (job for job in reversed(self.lanes.guests.values()) if self.may_send_back(job))
+        candidates = (job for job in reversed(self.lanes.guests.values()) if self.can_go_back(job))
         return fewest(least_lost_first(candidates, self._progress, now_s), missing_gpus)

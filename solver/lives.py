@@ -132,6 +132,7 @@ class LifeBook:
         self._free: list[int] = []
         self._curves = np.ones((0, len(LIFE_EDGES_S)))
         self._start_s = np.zeros(0)
+        self._done_s = np.zeros(0)
         self._width = np.zeros(0)
         self._group = np.zeros(0, dtype=np.intp)
         self._cohort = np.zeros(0, dtype=np.intp)
@@ -139,14 +140,18 @@ class LifeBook:
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._slots
 
-    def add(self, entry: Entry, start_s: float, group: int) -> None:
-        """A job runs since `start_s`."""
+    def add(self, entry: Entry, start_s: float, group: int, done_s: float = 0.0) -> None:
+        """A job runs since `start_s`; it is known to live longer than `done_s`.
+
+        One that is younger than that loads what it had saved, and can end only when it is older.
+        """
         if not self._free:
             self._grow()
         slot = self._free.pop()
         self._slots[entry.job_id] = slot
         self._curves[slot] = entry.curve
         self._start_s[slot] = start_s
+        self._done_s[slot] = done_s
         self._width[slot] = entry.width
         self._group[slot] = group
         self._cohort[slot] = entry.cohort
@@ -212,13 +217,19 @@ class LifeBook:
     def _share_alive(self, used: NDArray[np.intp], now_s: float) -> FloatArray:
         """(jobs, offsets) P(alive at the offset | alive now)."""
         ages_s = np.maximum(now_s - self._start_s[used], 0.0)[:, None]
-        return alive_given_age(self._curves[used], ages_s, self._offsets_s)
+        done_s = self._done_s[used][:, None]
+        if not (done_s > ages_s).any():
+            return alive_given_age(self._curves[used], ages_s, self._offsets_s)
+        loads_s = np.maximum(done_s - ages_s, 0.0)
+        left_s = np.maximum(self._offsets_s - loads_s, 0.0)
+        return alive_given_age(self._curves[used], np.maximum(ages_s, done_s), left_s)
 
     def _grow(self) -> None:
         more = max(64, self._width.size)
         self._free = list(range(self._width.size + more - 1, self._width.size - 1, -1))
         self._curves = np.vstack([self._curves, np.ones((more, self._curves.shape[1]))])
         self._start_s = np.concatenate([self._start_s, np.zeros(more)])
+        self._done_s = np.concatenate([self._done_s, np.zeros(more)])
         self._width = np.concatenate([self._width, np.zeros(more)])
         self._group = np.concatenate([self._group, np.zeros(more, dtype=np.intp)])
         self._cohort = np.concatenate([self._cohort, np.zeros(more, dtype=np.intp)])

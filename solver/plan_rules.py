@@ -202,6 +202,7 @@ class PlanOptions:
             the lane is made of jobs that wait, and guests stay guests (SIA).
         serves_by_reference: whether, where GPUs are too few for all who are due, jobs beyond the lanes that
             the reference starts now take their turn among them.
+        frees_at_once: whether who starts by a plan may have the GPUs of guests that it sends back.
     """
 
     requeueable_share: float = 0.0
@@ -209,6 +210,7 @@ class PlanOptions:
     has_own_lanes: bool = True
     converts: bool = True
     serves_by_reference: bool = False
+    frees_at_once: bool = True
 
 
 STRICT: Final = PlanOptions()

@@ -7,6 +7,7 @@ from scipy.special import ndtr
 
 from solver.lending.curves import RiskLines, no_risk, risk_lines
 from solver.lending.problem import LendingProblem
+from solver.lending.send_backs import LEVELS, SendBacks, one_level
 
 CELL_BEGINS_S = np.array([0.0, 600.0, 3600.0, 6 * 3600.0])
 
@@ -59,11 +60,21 @@ def random_problem(seed, classes=4, max_count=3, requeueable_share=0.3, gpus=12,
             "risk": random_lines(rng, idle_gpus=gpus),
             "budget_jobs": float(rng.uniform(0.2, 4.0)),
             "price": float(rng.choice([0.0, 0.5])),
-            "send_back": random_lines(rng, idle_gpus=gpus),
+            "send_back": one_level(random_lines(rng, idle_gpus=gpus)),
             "send_back_price": float(rng.choice([0.0, 0.2])),
             **more,
         },
     )
+
+
+def levelled_problem(seed, shares=(0.0625, 0.25, 0.3, 1.0), **more) -> LendingProblem:
+    """A random one whose classes repeat different shares when they are sent back, and pay for it."""
+    rng = np.random.default_rng([seed, 1])
+    classes, gpus = more.get("classes", 4), more.get("gpus", 12)
+    repeats, lines = rng.choice(shares, size=classes), random_lines(rng, idle_gpus=gpus)
+    costs = SendBacks(np.array(LEVELS), (lines,) * len(LEVELS))
+    given = {"requeueable_share": 0.8, "send_back": costs, "send_back_price": 0.5, "repeats": repeats}
+    return random_problem(seed, **(given | more))
 
 
 def best_by_trying(asked: LendingProblem) -> float:

@@ -57,6 +57,7 @@ def run(
         capacity_gpus=capacity_gpus or sum(quotas.values()),
         policy=built,
         tick_s=spec.tick_s,
+        reclaim_s=getattr(in_force, "reclaim_s", 0.0),
         plan_check=CheckedPlans(quotas, options_of(spec, in_force)) if checks_plans else None,
     ).run()
 
@@ -79,7 +80,7 @@ Instance = tuple[list[Job], dict[str, float], dict[str, int]]
 def instances(draw: st.DrawFn, max_jobs: int = 24, min_duration_s: int = 0) -> Instance:
     """Jobs, durations and quotas: few instants, so that ties, bursts and blocked wide jobs are common.
 
-    Some jobs save checkpoints.
+    Some jobs save checkpoints, and some of them take time to load them.
     """
     quotas = {f"p{k}": draw(st.integers(1, 6)) for k in range(draw(st.integers(1, 4)))}
     jobs, durations = [], {}
@@ -88,8 +89,9 @@ def instances(draw: st.DrawFn, max_jobs: int = 24, min_duration_s: int = 0) -> I
         submit_s = float(draw(st.integers(0, 30)))
         width = draw(st.integers(1, quotas[pool]))
         requeue_u = draw(st.integers(0, 9)) / 10
-        checkpoint_s = draw(st.sampled_from((None, None, 2.0, 3.0, 7.0)))
-        made = Job(f"j{k:03}", pool, submit_s, width, requeue_u=requeue_u, checkpoint_s=checkpoint_s)
+        saves = {"checkpoint_s": draw(st.sampled_from((None, None, 2.0, 3.0, 7.0)))}
+        saves["restart_s"] = draw(st.sampled_from((None, 1.0, 4.0)))
+        made = Job(f"j{k:03}", pool, submit_s, width, requeue_u=requeue_u, **saves)
         jobs.append(made)
         durations[made.job_id] = float(draw(st.integers(min_duration_s, 20)))
     return jobs, durations, quotas

@@ -186,7 +186,7 @@ def _values(job: JobRow) -> list[Any]:
     started_s = job.started_s if job.started_s is not None else job.submit_s
     own: dict[str, Any] = {"duration_s": max(ended_s - started_s, 0.0), "state": job.end_state}
     own["start_s"] = job.started_s
-    own["checkpoint_s"] = None  # the live service does not know of checkpoints
+    own["checkpoint_s"] = own["restart_s"] = None  # the live service does not know of checkpoints
     return [own[column.name] if column.name in own else getattr(job, column.name) for column in COLUMNS]
 
 

@@ -5,11 +5,17 @@ from collections.abc import Mapping
 from domain.errors import ClairvoyanceError, SettingError
 
 
-def check_policy(policy: str, settings: Mapping[str, str]) -> None:
+def check_policy(policy: str, settings: Mapping[str, str], *, is_live: bool = True) -> None:
     """Refuse what no policy could be built from.
 
+    Args:
+        policy: name in the registry.
+        settings: of it and of its forecasts.
+        is_live: whether it is to decide; else it is only replayed.
+
     Raises:
-        SettingError: for an unknown or clairvoyant policy, an unknown setting or a value it refuses.
+        SettingError: for an unknown or clairvoyant policy, an unknown setting or a value it refuses, and for
+            a setting that means something in replays only.
     """
     # Forecasts and solvers bring numpy, scipy and LightGBM along: whoever only reads does not pay for them.
     from simulator.forecasting import choose, split_settings  # noqa: PLC0415
@@ -31,4 +37,6 @@ def check_policy(policy: str, settings: Mapping[str, str]) -> None:
         raise SettingError(
             f"policy {policy}: the truth is not known yet; choose a model that learns"
         ) from error
-    parse_settings(policy, spec.settings, own)
+    in_force = parse_settings(policy, spec.settings, own)
+    if is_live and getattr(in_force, "reclaim_s", 0.0) > 0.0:
+        raise SettingError("reclaim_s is for replays: live, GPUs are free when whoever has them says so")

@@ -51,7 +51,8 @@ def ask(engine: Engine, runs: Runs, cluster: str, question: Question, requested_
     with reading(engine) as session:
         row = require(session, cluster)
     if question.policy is not None or question.settings is not None:
-        check_policy(question.policy or row.policy, _settings(row, question))  # slow at first: not in a lock
+        # slow at first: not in a lock
+        check_policy(question.policy or row.policy, _settings(row, question), is_live=False)
     arguments = {
         "quotas": dict(question.quotas),
         "policy": question.policy,

@@ -26,6 +26,7 @@ JOB_COLUMNS: Final = (
     "array_id",
     "priority",
     "checkpoint_s",
+    "restart_s",
     "start_s",
 )
 """As in `data.schema`, in its order."""

@@ -298,6 +298,7 @@ class HistoryJobRow(SQLModel, table=True):
     array_id: str | None = None
     priority: float | None = None
     checkpoint_s: float | None = None
+    restart_s: float | None = None
     start_s: float | None = None
 
 

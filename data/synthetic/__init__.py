@@ -4,7 +4,7 @@ from data.synthetic.fitting import fit
 from data.synthetic.parameters import PhillyLikeParameters, PoolParameters, shipped_parameters
 from data.synthetic.philly import philly_like
 from data.synthetic.sia import sia_workload
-from data.synthetic.workload import SyntheticWorkload, write_csv
+from data.synthetic.workload import SyntheticWorkload, with_checkpoints, write_csv
 
 __all__ = [
     "PhillyLikeParameters",
@@ -14,5 +14,6 @@ __all__ = [
     "philly_like",
     "shipped_parameters",
     "sia_workload",
+    "with_checkpoints",
     "write_csv",
 ]

@@ -1,7 +1,7 @@
 """What every generator returns: one table of jobs and the quotas of the pools."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,8 @@ _RUNS_PER_TEMPLATE: Final = 6
 _TEMPLATES_PER_USER: Final = 3
 _NAME_CORRELATION: Final = 0.85
 _ONE_OFF_SHARE: Final = 0.2
+_CHECKPOINT_DRAWS: Final = 6
+"""Tells these draws from others of the same seed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +32,7 @@ class SyntheticWorkload:
         frame: one row per job, sorted by (submit_s, job_id): job_id (text; its order is the order of
             time), pool, submit_s and duration_s (whole seconds, duration alone on its own GPUs, at least
             1), num_gpus (never above the pool's quota), requeue_u (uniform in [0, 1), four decimals),
-            user, name.
+            user, name; where some jobs save their progress also checkpoint_s and restart_s.
         quotas: GPUs of each pool.
         target_load: per pool, the offered load the generator aimed at: GPU-seconds of the submitted jobs
             / (days x 86,400 x quota). One workload lies around it.
@@ -58,6 +60,30 @@ class PoolJobs:
     duration_s: IntArray
     user: list[str]
     name: list[str]
+
+
+def with_checkpoints(
+    workload: SyntheticWorkload, *, every_s: float, restart_s: float, share: float, seed: int
+) -> SyntheticWorkload:
+    """The same workload, in which a share of the jobs, drawn by themselves, save their progress.
+
+    Args:
+        workload: without checkpoints.
+        every_s: between two checkpoints, seconds.
+        restart_s: to be back at one, seconds.
+        share: of the jobs that save, in [0, 1]; the others have empty fields.
+        seed: of the draw, which changes nothing else.
+
+    Raises:
+        ValueError: if a number makes no sense.
+    """
+    if not (every_s >= 1.0 and restart_s >= 0.0 and 0.0 <= share <= 1.0):
+        raise ValueError(f"checkpoints every {every_s} s, {restart_s} s to be back, share {share}")
+    frame = workload.frame.copy()
+    saves = np.random.default_rng([seed, _CHECKPOINT_DRAWS]).random(len(frame)) < share
+    frame["checkpoint_s"] = np.where(saves, every_s, np.nan)
+    frame["restart_s"] = np.where(saves, restart_s, np.nan)
+    return replace(workload, frame=frame)
 
 
 def assemble(rng: np.random.Generator, parts: Sequence[PoolJobs]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from domain.jobs import Job
 from solver.lending.classes import Candidates, JobClasses, group
 from solver.lending.plan import plan_lending
 from solver.lending.problem import LendingPlan, LendingProblem, Placeability
+from solver.lending.send_backs import by_levels
 from solver.lending.solve import LendingSolver
 from solver.lookahead import LookAhead
 
@@ -92,6 +93,7 @@ class Weighed:
         can[place] = True
         classes = group(replace(self.candidates, is_requeueable=can))
         old = self.problem
+        lines = old.send_back.lines[-1] if old.send_back else self.look.send_back_lines(old.idle_gpus)
         problem = replace(
             old,
             pool=classes.pool,
@@ -100,7 +102,8 @@ class Weighed:
             value=classes.value * self.factor[classes.pool],
             alive_gpus=classes.alive_gpus,
             is_requeueable=classes.is_requeueable,
-            send_back=old.send_back or self.look.send_back_lines(old.idle_gpus),
+            repeats=classes.repeats,
+            send_back=by_levels(lines, classes.repeats, classes.is_requeueable),
             placeability=self._places(classes),
         )
         return job.job_id in self._starts(problem, classes, job.job_id)

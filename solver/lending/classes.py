@@ -30,6 +30,7 @@ class Candidates:
         alive_gpus: (jobs, cells) what it would add to the need of each cell.
         is_requeueable: (jobs,).
         kind: (jobs,) number of the kind of GPUs it asks for; None where all are alike.
+        repeats: (jobs,) share of its run that being sent back costs it, one of few; None: all of it.
     """
 
     job_ids: tuple[str, ...]
@@ -42,6 +43,13 @@ class Candidates:
     alive_gpus: FloatArray
     is_requeueable: BoolArray
     kind: IntArray | None = None
+    repeats: FloatArray | None = None
+
+    def shares(self) -> FloatArray:
+        """(jobs,) share of its run that being sent back costs each; 1 of those that never are."""
+        if self.repeats is None:
+            return np.ones(len(self.job_ids))
+        return np.where(self.is_requeueable, self.repeats, 1.0)
 
     def kinds(self) -> IntArray:
         """(jobs,) kind of GPUs of each."""
@@ -53,6 +61,8 @@ class Candidates:
             raise ValueError("candidates have one entry per job in every column")
         if self.kind is not None and self.kind.shape != (len(self.job_ids),):
             raise ValueError("kind has one entry per job")
+        if self.repeats is not None and self.repeats.shape != (len(self.job_ids),):
+            raise ValueError("repeats has one entry per job")
         if self.alive_gpus.ndim != 2 or self.alive_gpus.shape[0] != len(self.job_ids):
             raise ValueError("alive_gpus has one row per job")
 
@@ -65,6 +75,7 @@ class JobClasses:
         pool, width_gpus, count, value, is_requeueable: (classes,); value is the mean of one job.
         alive_gpus: (classes, cells) mean of one job.
         kind: (classes,) kind of GPUs that they ask for.
+        repeats: (classes,) share of its run that being sent back costs a job.
         members: ids of each class's jobs, dearest first, then by (submit, id): the order in which they
             start.
     """
@@ -76,6 +87,7 @@ class JobClasses:
     alive_gpus: FloatArray
     is_requeueable: BoolArray
     kind: IntArray
+    repeats: FloatArray
     members: tuple[tuple[str, ...], ...]
 
     def problem(
@@ -103,6 +115,7 @@ class JobClasses:
             value=self.value if factor is None else self.value * factor[self.pool],
             alive_gpus=self.alive_gpus,
             is_requeueable=self.is_requeueable,
+            repeats=self.repeats,
             idle_gpus=idle_gpus,
             risk=risk,
             budget_jobs=budget_jobs,
@@ -113,9 +126,9 @@ class JobClasses:
 def group(candidates: Candidates, max_classes: int = DEFAULT_CLASSES) -> JobClasses:
     """Put jobs that are alike together.
 
-    A class is a pool, a width, whether its jobs can be sent back, the kind of GPUs they ask for, the doubling
-    of the median and of the tail of the forecast life, and a step of worth. If that makes too many, lives
-    and worth are told apart less finely; all else always is.
+    A class is a pool, a width, whether its jobs can be sent back and what share they then repeat, the kind
+    of GPUs they ask for, the doubling of the median and of the tail of the forecast life, and a step of
+    worth. If that makes too many, lives and worth are told apart less finely; all else always is.
 
     Args:
         candidates: jobs that wait.
@@ -139,6 +152,7 @@ def each_its_own(candidates: Candidates) -> JobClasses:
             candidates.width_gpus[order],
             candidates.is_requeueable[order],
             candidates.kinds()[order],
+            _price_ranks(candidates)[order],
         ],
         axis=1,
     ).astype(np.int64)
@@ -151,14 +165,20 @@ def _canonical_order(candidates: Candidates) -> NDArray[np.intp]:
 
 
 def _keys(candidates: Candidates, octaves: float, steps: float) -> IntArray:
-    """(jobs, parts of the key) integers; pool, width, requeueable and kind come first."""
+    """(jobs, parts of the key) integers; pool, width, requeueable, kind and price come first."""
     median, tail = (
         np.floor(np.log2(np.clip(life_s, 1.0, _LONGEST_S)) / octaves)
         for life_s in (candidates.median_s, candidates.tail_s)
     )
     worth = np.floor(np.log2(np.maximum(candidates.value, 1e-12)) * steps)
     known = (candidates.pool, candidates.width_gpus, candidates.is_requeueable, candidates.kinds())
-    return np.stack((*known, median, tail, worth), axis=1).astype(np.int64)
+    prices = _price_ranks(candidates)
+    return np.stack((*known, prices, median, tail, worth), axis=1).astype(np.int64)
+
+
+def _price_ranks(candidates: Candidates) -> IntArray:
+    """(jobs,) rank of the share that it costs each to be sent back."""
+    return np.unique(candidates.shares(), return_inverse=True)[1].astype(np.int64)
 
 
 def _classes(
@@ -169,6 +189,8 @@ def _classes(
     alive = np.zeros((size, candidates.alive_gpus.shape[1]))
     np.add.at(alive, place, candidates.alive_gpus[order])
     value = np.bincount(place, weights=candidates.value[order], minlength=size)
+    repeats = np.zeros(size)
+    np.maximum.at(repeats, place, candidates.shares()[order])
     members: list[list[str]] = [[] for _ in range(size)]
     for row, job in zip(place.tolist(), order.tolist(), strict=True):
         members[row].append(candidates.job_ids[job])
@@ -180,5 +202,6 @@ def _classes(
         alive_gpus=alive / np.maximum(count, 1)[:, None],
         is_requeueable=distinct[:, 2].astype(bool),
         kind=distinct[:, 3],
+        repeats=repeats,
         members=tuple(tuple(ids) for ids in members),
     )

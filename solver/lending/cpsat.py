@@ -71,6 +71,8 @@ def _model(program: Program) -> tuple[cp_model.CpModel, list[cp_model.IntVar], f
     widest = np.maximum(np.maximum(np.abs(program.low), np.abs(program.high)), 1e-12)
     scale = np.where(program.is_integer, 1.0, _STEPS / widest)
     low, high = np.floor(program.low * scale), np.ceil(program.high * scale)
+    # rows bound these columns already; where all that can start does, rounding may take one beyond its bound
+    high = np.where(program.is_integer, high, high + _STEPS)
     columns = [model.new_int_var(int(least), int(most), "") for least, most in zip(low, high, strict=True)]
     starts = np.searchsorted(program.rows, np.arange(program.row_low.size + 1))
     reach = np.maximum(np.abs(low), np.abs(high))

@@ -134,5 +134,6 @@ def _part(problem: LendingProblem, choice: FloatArray, members: IntArray) -> Len
         value=problem.value[members],
         alive_gpus=problem.alive_gpus[members],
         is_requeueable=problem.is_requeueable[members],
+        repeats=None if problem.repeats is None else problem.repeats[members],
         placeability=None if rows is None else Placeability(rows.units[:, members], rows.available),
     )

@@ -95,7 +95,8 @@ class _Filling:
         self._most = most
         self._idle = problem.idle_gpus
         self._lent = np.zeros(problem.risk.num_cells)
-        self._held = np.zeros(problem.risk.num_cells)
+        self._holds = problem.holds()[:, :, None].astype(float)
+        self._held = np.zeros((self._holds.shape[0], problem.risk.num_cells))
         self._risk = 0.0
         self._granted = None if problem.utility is None else np.zeros(problem.utility.slope.shape[0])
         self._left = None if problem.placeability is None else problem.placeability.available.copy()
@@ -163,7 +164,8 @@ class _Filling:
         if not self._problem.is_requeueable[one]:
             risks = self._problem.risk.at(self._lent + more).sum(axis=1).tolist()
         if self._problem.send_back is not None and self._problem.send_back_price > 0.0:
-            send_backs = self._problem.send_back.at(self._held + more).sum(axis=1).tolist()
+            held = self._held + self._holds[:, one] * more[:, None, :]
+            send_backs = self._problem.send_back.at(held).tolist()
         return risks, send_backs
 
     def _gain(self, one: int, number: int) -> float:
@@ -181,7 +183,7 @@ class _Filling:
         problem = self._problem
         self._risk = self._after(one, number)[0][0]
         more = number * problem.alive_gpus[one]
-        self._held = self._held + more
+        self._held = self._held + self._holds[:, one] * more
         if not problem.is_requeueable[one]:
             self._lent = self._lent + more
         width = number * int(problem.width_gpus[one])

@@ -36,6 +36,7 @@ class Arrival(NamedTuple):
         value: worth of starting it now.
         alive_gpus: (cells,) what it would add to the need of each cell.
         is_requeueable: whether it can be sent back.
+        repeats: share of its run that this would cost it, in (0, 1].
     """
 
     job_id: str
@@ -43,6 +44,7 @@ class Arrival(NamedTuple):
     value: float
     alive_gpus: FloatArray
     is_requeueable: bool = False
+    repeats: float = 1.0
 
 
 class Verdict(NamedTuple):
@@ -59,8 +61,11 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Guest:
+    """`held_gpus` is (levels, cells): what it holds at each level of those who repeat as much as it does."""
+
     width_gpus: int
     alive_gpus: FloatArray
+    held_gpus: FloatArray
     is_requeueable: bool
 
 
@@ -90,8 +95,10 @@ class OpenPlan:
         self._idle = problem.idle_gpus - int(counts @ problem.width_gpus)
         self._guests: dict[str, _Guest] = {}
         for one, (ids, count) in enumerate(zip(members, counts.tolist(), strict=False)):
+            alive, can_go = problem.alive_gpus[one], bool(problem.is_requeueable[one])
+            repeats = 1.0 if problem.repeats is None else float(problem.repeats[one])
             guest = _Guest(
-                int(problem.width_gpus[one]), problem.alive_gpus[one], bool(problem.is_requeueable[one])
+                int(problem.width_gpus[one]), alive, self._held_by(alive, repeats if can_go else 1.0), can_go
             )
             self._guests.update(dict.fromkeys(ids[:count], guest))
         self._spent = self._risk(self._lent)
@@ -130,12 +137,13 @@ class OpenPlan:
         if job.job_id in self._guests:
             raise ValueError(f"job {job.job_id} is a guest already")
         lent = self._lent if job.is_requeueable else self._lent + job.alive_gpus
-        held = self._held + job.alive_gpus
+        holds = self._held_by(job.alive_gpus, job.repeats if job.is_requeueable else 1.0)
+        held = self._held + holds
         charge = 0.0 if job.is_requeueable else max(self._risk(lent) - self._spent, 0.0)
         send_backs = self._cost(held) - self._send_backs
         refusal = self._refusal(job, charge, send_backs)
         if refusal is None:
-            self._guests[job.job_id] = _Guest(job.width_gpus, job.alive_gpus, job.is_requeueable)
+            self._guests[job.job_id] = _Guest(job.width_gpus, job.alive_gpus, holds, job.is_requeueable)
             self._idle -= job.width_gpus
             self._moved(lent, held)
         return Verdict(charge, refusal)
@@ -149,7 +157,7 @@ class OpenPlan:
         guest = self._guests.pop(job_id)
         self._idle += guest.width_gpus
         lent = self._lent if guest.is_requeueable else np.maximum(self._lent - guest.alive_gpus, 0.0)
-        self._moved(lent, np.maximum(self._held - guest.alive_gpus, 0.0))
+        self._moved(lent, np.maximum(self._held - guest.held_gpus, 0.0))
 
     def freed(self, gpus: int) -> None:
         """An own job is done and its pool does not want its GPUs now."""
@@ -184,5 +192,11 @@ class OpenPlan:
         return self._margin * jobs
 
     def _cost(self, held: FloatArray) -> float:
-        lines = self._problem.send_back
-        return 0.0 if lines is None else float(lines.at(held + self._lost_gpus).sum())
+        costs = self._problem.send_back
+        return 0.0 if costs is None else float(costs.at(held + self._lost_gpus))
+
+    def _held_by(self, alive_gpus: FloatArray, repeats: float) -> FloatArray:
+        costs = self._problem.send_back
+        if costs is None:
+            return alive_gpus[None, :]
+        return np.asarray(costs.holds(repeats)[:, None] * alive_gpus)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.lending.curves import FloatArray, RiskLines
+from solver.lending.send_backs import SendBacks
 from solver.placement.cells import PlaceRows
 
 IntArray = NDArray[np.int64]
@@ -74,10 +75,11 @@ def placeability(rows: PlaceRows) -> Placeability:
 class LendingProblem:
     """Which of the waiting jobs to start early, in classes of jobs that are alike.
 
-    maximise  sum_c value_c n_c + utility - price x sum_k r_k - send_back_price x sum_k q_k
+    maximise  sum_c value_c n_c + utility - price x sum_k r_k - send_back_price x sum_jk (s_j - s_j-1) q_jk
     subject to sum_c width_c n_c <= idle, sum_k r_k <= budget, 0 <= n_c <= count_c, the rows of
-    placeability, r_k = risk_k(x_k), q_k = send_back_k(x_k + y_k), where x_k sums alive_ck n_c over the
-    classes that must run to their end and y_k over those that can be sent back.
+    placeability, r_k = risk_k(x_k), q_jk = send_back_jk(x_k + y_jk), where x_k sums alive_ck n_c over the
+    classes that must run to their end and y_jk over those that can be sent back and then repeat a share
+    of at least s_j (`solver.lending.send_backs`).
 
     Attributes:
         pool: (classes,) rank of the pool.
@@ -91,9 +93,11 @@ class LendingProblem:
         budget_jobs: how many may be expected to be slowed; at 0 (or below) only jobs that can be sent
             back are lent to.
         price: value one job slowed is worth.
-        send_back: what it costs, cell by cell, to send guests back when all chosen guests hold so many
-            GPUs ahead: reclaim time and repeated work, in the unit of `send_back_price`.
-        send_back_price: value of one of these units.
+        send_back: what it costs to send guests back when the chosen ones hold so many GPUs ahead, by the
+            share that they repeat.
+        send_back_price: value of one GPU of a cell all of whose work is repeated.
+        repeats: (classes,) share of its run that being sent back costs a job, in (0, 1]: work to repeat and
+            time to be back; None: all of it. Of those that must run to their end it means nothing.
         utility: how pools are treated; None where the values say it all.
         placeability: rows of what fits the nodes; None where only counts are planned.
 
@@ -111,8 +115,9 @@ class LendingProblem:
     risk: RiskLines
     budget_jobs: float
     price: float = 0.0
-    send_back: RiskLines | None = None
+    send_back: SendBacks | None = None
     send_back_price: float = 0.0
+    repeats: FloatArray | None = None
     utility: Utility | None = None
     placeability: Placeability | None = None
 
@@ -127,6 +132,8 @@ class LendingProblem:
             raise ValueError("risk and send_back are of different grids")
         if self.placeability is not None and self.placeability.units.shape[1] != shape[0]:
             raise ValueError("placeability is of other classes")
+        if self.repeats is not None and self.repeats.shape != shape:
+            raise ValueError("repeats has one entry per class")
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -138,6 +145,8 @@ class LendingProblem:
             raise ValueError("values and GPUs alive are at least 0")
         if self.idle_gpus < 0 or self.price < 0.0 or self.send_back_price < 0.0:
             raise ValueError("idle_gpus and prices are at least 0")
+        if self.repeats is not None and not ((self.repeats > 0.0) & (self.repeats <= 1.0)).all():
+            raise ValueError("shares repeated lie in (0, 1]")
         if not np.isfinite(self.budget_jobs):
             raise ValueError(f"the budget is {self.budget_jobs} jobs")
 
@@ -167,9 +176,19 @@ class LendingProblem:
         """(cells,) x: GPUs that chosen guests which must run to their end still hold."""
         return np.asarray(np.where(self.is_requeueable, 0, counts) @ self.alive_gpus)
 
+    def holds(self) -> BoolArray:
+        """(levels, classes) whether a class holds GPUs at each level of `send_back`; one level without it."""
+        if self.send_back is None or self.repeats is None:
+            levels = 1 if self.send_back is None else self.send_back.levels.size
+            return np.ones((levels, self.num_classes), dtype=np.bool_)
+        return self.send_back.holds(np.where(self.is_requeueable, self.repeats, 1.0))
+
     def held_ahead(self, counts: IntArray | FloatArray) -> FloatArray:
-        """(cells,) x + y: the same of all chosen guests."""
-        return np.asarray(counts @ self.alive_gpus)
+        """(levels, cells) x + y_j: the same of the chosen guests of each level and above."""
+        holds = self.holds()
+        if holds.shape[0] == 1:
+            return np.asarray(counts @ self.alive_gpus)[None, :]
+        return np.asarray(np.where(holds, counts, 0) @ self.alive_gpus)
 
     def risk_jobs(self, counts: IntArray | FloatArray) -> float:
         """Jobs expected to be slowed, by the lines."""
@@ -179,7 +198,7 @@ class LendingProblem:
         """Expected cost of sending guests back, by the lines, before its price."""
         if self.send_back is None:
             return 0.0
-        return float(self.send_back.at(self.held_ahead(counts)).sum())
+        return float(self.send_back.at(self.held_ahead(counts)))
 
     def objective(self, counts: IntArray | FloatArray) -> float:
         """What a choice is worth, whether it keeps to the rows or not."""

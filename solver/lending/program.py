@@ -1,9 +1,9 @@
 """The lending problem as rows and columns of a mixed-integer program.
 
 Columns: counts of the classes, then per cell GPUs lent ahead x and jobs slowed r, then the same for
-sending back (z, q), then utilities of pools. Jobs slowed are counted in units of the budget and value in
-units of the dearest job, so that coefficients stay near 1: unscaled, budgets of a hundredth of a job and
-values of thousands kept the solver from its own tolerances.
+sending back (z, q), level by level, then utilities of pools. Jobs slowed are counted in units of the budget
+and value in units of the dearest job, so that coefficients stay near 1: unscaled, budgets of a hundredth of
+a job and values of thousands kept the solver from its own tolerances.
 """
 
 from dataclasses import dataclass
@@ -138,12 +138,27 @@ def _add_risk(rows: _Rows, problem: LendingProblem, most: IntArray, value_unit: 
 
 
 def _add_send_backs(rows: _Rows, problem: LendingProblem, most: IntArray, value_unit: float) -> None:
+    for factor, lines, holds in _priced_levels(problem, most):
+        bound = np.where(holds, most, 0)
+        price = problem.send_back_price * factor
+        unit = float(lines.at(reach_gpus(problem, bound)).sum())
+        if price * unit > _LEAST_COST * value_unit:
+            alive = np.where(holds[:, None], problem.alive_gpus, 0.0)
+            _add_curves(rows, lines, alive, bound, (unit, -price * unit / value_unit))
+
+
+def _priced_levels(problem: LendingProblem, most: IntArray) -> list[tuple[float, RiskLines, BoolArray]]:
+    """Factor, lines and classes of each level; levels of the same lines and starts are one."""
     if problem.send_back is None or problem.send_back_price == 0.0:
-        return
-    unit = float(problem.send_back.at(reach_gpus(problem, most)).sum())
-    if problem.send_back_price * unit > _LEAST_COST * value_unit:
-        cost = -problem.send_back_price * unit / value_unit
-        _add_curves(rows, problem.send_back, problem.alive_gpus, most, (unit, cost))
+        return []
+    found: list[tuple[float, RiskLines, BoolArray]] = []
+    levels = zip(problem.send_back.factors.tolist(), problem.send_back.lines, problem.holds(), strict=True)
+    for factor, lines, holds in levels:
+        if found and found[-1][1] is lines and not ((found[-1][2] != holds) & (most > 0)).any():
+            found[-1] = (found[-1][0] + factor, lines, holds)
+        else:
+            found.append((factor, lines, holds))
+    return found
 
 
 def _add_curves(

@@ -57,7 +57,7 @@ class StandingPlan:
         self._open.told_idle(idle_gpus)
 
     def charge_of(
-        self, job: Job, now_s: float, *, rank: int, median_s: float, fresh: FloatArray, may_go: bool
+        self, job: Job, now_s: float, *, rank: int, median_s: float, fresh: FloatArray, repeats: float | None
     ) -> float | None:
         """The jobs that lending to one more is expected to slow; None if the plan does not allow it.
 
@@ -69,13 +69,17 @@ class StandingPlan:
             rank: of its pool.
             median_s: forecast median of its life.
             fresh: (cells,) probability that it still runs when the cell begins, if it starts now.
-            may_go: whether it can be sent back.
+            repeats: share of its run that being sent back would cost it; None if it must run to its end.
         """
+        may_go = repeats is not None
         if may_go and not self._prices_send_backs:
             return None
         waited_s, width = np.array([now_s - job.submit_s]), np.array([float(job.num_gpus)])
         value = float(job_values(waited_s, np.array([median_s]), width, ValueSettings())[0])
         value *= float(self._yardstick.factor[rank]) / self._yardstick.mean_value
         alive_gpus = job.num_gpus * fresh * self._yardstick.net[rank]
-        verdict = self._open.arrived(Arrival(job.job_id, job.num_gpus, value, alive_gpus, may_go))
+        arrival = Arrival(
+            job.job_id, job.num_gpus, value, alive_gpus, may_go, 1.0 if repeats is None else repeats
+        )
+        verdict = self._open.arrived(arrival)
         return verdict.charge_jobs if verdict.starts else None

@@ -11,7 +11,9 @@ from solver.policies.planned import Planned, PlannedSettings
 
 @dataclass(frozen=True, slots=True)
 class AblatedSettings(PlannedSettings):
-    """Settings of `ablated`: those of `planned`, of which `requeueable`, `finish` and `between` mean nothing.
+    """Settings of `ablated`: those of `planned`, and this.
+
+    Of those `requeueable`, `finish`, `between` and `reclaim_s` mean nothing.
 
     Attributes:
         without: the idea that is left out: `lane`, `conversion`, `sum`, `age`; see `solver.ablated`.

@@ -19,6 +19,7 @@ from solver.lending.log import PlanLog
 from solver.lending.milp import HighsSolver
 from solver.lending.plan import plan_lending
 from solver.lending.problem import IntArray, LendingPlan, LendingProblem, Placeability, placeability
+from solver.lending.send_backs import by_levels, level_of
 from solver.lending.solve import Limits
 from solver.lending.standing import StandingPlan, Yardstick
 from solver.lending.value import FAIRNESS, PoolsNow, PoolTerms, ValueSettings, job_values
@@ -168,7 +169,7 @@ class Planned(Anticipatory):
                 rank=lender.rank[job.pool],
                 median_s=lender.keys[job.job_id][0],
                 fresh=lender.fresh[job.job_id],
-                may_go=lender.may_send_back(job),
+                repeats=lender.repeated_share(job) if lender.may_send_back(job) else None,
             ),
         )
 
@@ -243,6 +244,7 @@ class Planned(Anticipatory):
             value=value,
             alive_gpus=width[:, None] * fresh * look.net_of_backlog()[pool],
             is_requeueable=is_requeueable,
+            repeats=level_of(np.array([lender.repeated_share(job) for job in jobs])),
             kind=None if self._room is None else np.array([self._kinds[job.gpu_type] for job in jobs]),
         )
 
@@ -273,7 +275,9 @@ class Planned(Anticipatory):
             factor=terms.factor,
             price=1.0 / allowed if allowed > 0.0 else 0.0,
             # where nobody can be sent back, nobody will be
-            send_back=look.send_back_lines(idle_gpus) if classes.is_requeueable.any() else None,
+            send_back=by_levels(look.send_back_lines(idle_gpus), classes.repeats, classes.is_requeueable)
+            if classes.is_requeueable.any()
+            else None,
             send_back_price=1.0 / self._settings.finish if self._settings.finish > 0.0 else 1e6,
             utility=terms.utility,
             placeability=self._placeability(classes),

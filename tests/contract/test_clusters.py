@@ -67,6 +67,7 @@ def test_a_name_is_given_once(service):
         ({"policy": "fcfs", "settings": {"eps": "0.1"}}, "no setting 'eps'"),
         ({"policy": "anticipatory", "settings": {"eps": "much"}}, "much"),
         ({"policy": "anticipatory", "settings": {"retrain_days": "-1"}}, "retrain_days"),
+        ({"policy": "anticipatory", "settings": {"reclaim_s": "30"}}, "reclaim_s is for replays"),
     ],
 )
 def test_a_policy_that_cannot_run_live_is_refused(service, body, says):

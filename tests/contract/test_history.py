@@ -81,6 +81,7 @@ def test_a_file_becomes_jobs_on_the_clusters_clock(imports):
             None,
             None,
             None,
+            None,
         ),
         (
             "b",
@@ -93,6 +94,7 @@ def test_a_file_becomes_jobs_on_the_clusters_clock(imports):
             None,
             None,
             "completed",
+            None,
             None,
             None,
             None,

@@ -60,6 +60,7 @@ def histories(draw):
         user, name = draw(st.sampled_from("uv")), draw(st.sampled_from("mn"))
         requeue_u = draw(st.integers(0, 9)) / 10
         saves = {"requeue_u": requeue_u, "checkpoint_s": draw(st.sampled_from((None, None, 2.0, 5.0)))}
+        saves["restart_s"] = draw(st.sampled_from((None, 1.0, 4.0)))
         jobs.append(Job(f"j{k:03}", pool, float(submit_s), width, user, name, **saves))
         outcomes[f"j{k:03}"] = JobOutcome(f"j{k:03}", float(draw(st.integers(0, 20))))
     return from_jobs(jobs, outcomes), quotas

@@ -166,7 +166,7 @@ draw = random.Random(7)
 quotas = {"north": 5, "south": 3, "west": 4}
 jobs = [
     Job(f"job-{k}", pool, float(draw.randint(0, 60)), draw.randint(1, quotas[pool]), requeue_u=draw.random(),
-        checkpoint_s=draw.choice([None, 5.0]))
+        checkpoint_s=draw.choice([None, 5.0]), restart_s=draw.choice([None, 3.0]))
     for k in range(150)
     for pool in [draw.choice(sorted(quotas))]
 ]
@@ -302,11 +302,18 @@ class Cluster:
     def written_down(self, job_id: str, ran_s: float) -> tuple[float, bool]:
         """Rate of an attempt that is sent back, and whether it is lost; its job keeps what it has saved."""
         interval_s, had_kept, saved_s = self.jobs[job_id].checkpoint_s, job_id in self.kept_s, 0.0
+        load_s = self.jobs[job_id].restart_s or 0.0
+        if had_kept:  # the attempt began by loading
+            ran_s, length_s = ran_s - load_s, ran_s
+        else:
+            length_s = ran_s
         while interval_s is not None and saved_s + interval_s <= ran_s:
             saved_s += interval_s
+        if not had_kept:  # the next one will
+            saved_s = max(0.0, saved_s - load_s)
         if saved_s:
             self.kept_s[job_id] = self.kept_s.get(job_id, 0.0) + saved_s
-            return saved_s / ran_s, False
+            return saved_s / length_s, False
         return (1e-9, False) if had_kept else (1.0, True)
 
     def cancel_one_that_waits(self, now_s: float, rng) -> None:

@@ -60,7 +60,8 @@ def instances(draw, seconds):
         pool = draw(st.sampled_from(sorted(QUOTAS)))
         width = draw(st.integers(1, QUOTAS[pool]))
         interval_s = draw(st.none() | seconds.filter(lambda some_s: some_s > 0.0))
-        jobs.append(Job(f"j{k}", pool, draw(seconds), width, requeue_u=0.0, checkpoint_s=interval_s))
+        saves = {"checkpoint_s": interval_s, "restart_s": draw(st.none() | seconds)}
+        jobs.append(Job(f"j{k}", pool, draw(seconds), width, requeue_u=0.0, **saves))
         durations_s[f"j{k}"] = 5.0 * draw(seconds)
     return jobs, durations_s
 
@@ -86,9 +87,18 @@ def test_in_whole_seconds_the_kept_work_adds_up_exactly(instance, rng, patience)
         mine = [one for one in stretches if one.job_id == job.job_id and not one.is_lost]
         work = sum(Fraction(round(one.rate * (one.end_s - one.start_s))) for one in mine)
         assert work == Fraction(durations_s[job.job_id])
-        for one in (one for one in mine if one.is_stopped):
-            intervals = math.floor((one.end_s - one.start_s) / job.checkpoint_s)
-            assert round(one.rate * (one.end_s - one.start_s)) == intervals * job.checkpoint_s
+        load_s, ran_s = Fraction(job.restart_s or 0.0), [Fraction(one.end_s - one.start_s) for one in mine]
+        kept_s = Fraction(0)
+        for one, length_s in zip(mine, ran_s, strict=True):
+            worked_s = max(Fraction(0), length_s - (load_s if kept_s else 0))
+            if one.is_stopped:
+                saved_s = math.floor(worked_s / Fraction(job.checkpoint_s)) * Fraction(job.checkpoint_s)
+                more_s = saved_s if kept_s else saved_s - load_s
+                assert round(one.rate * float(length_s)) == more_s
+                kept_s += more_s
+        loads_s = load_s if kept_s else 0
+        assert ran_s[-1] == Fraction(durations_s[job.job_id]) - kept_s
+        assert ran_s[-1] >= loads_s, "the last one loads, and works for the rest"
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)

@@ -34,6 +34,7 @@ def test_jobs_survive_the_table() -> None:
 
 def test_checkpoints_and_priorities_survive_the_round_trip() -> None:
     told = [replace(job, priority=float(k), checkpoint_s=600.0 * k or None) for k, job in enumerate(JOBS)]
+    told[-1] = replace(told[-1], restart_s=90.0)
     jobs, _ = to_jobs(from_jobs(told, OUTCOMES))
     assert jobs == sorted(told, key=submit_order)
 

@@ -15,6 +15,7 @@ from data.synthetic import (
     philly_like,
     shipped_parameters,
     sia_workload,
+    with_checkpoints,
     write_csv,
 )
 from data.synthetic.sia import cut_shares, mean_gap_s, mean_life_s, width_shares
@@ -411,3 +412,26 @@ def test_written_files_read_back_equal(tmp_path: Path):
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out" / "jobs.csv", dtype=text), workload.frame)
     pools = pd.read_csv(tmp_path / "out" / "pools.csv", dtype={"pool": "str"})
     assert dict(zip(pools["pool"], pools["quota_gpus"], strict=True)) == workload.quotas
+
+
+def test_a_share_of_the_jobs_saves_checkpoints_and_nothing_else_changes():
+    plain = philly_like(5, days=3)
+    made = with_checkpoints(plain, every_s=600.0, restart_s=45.0, share=0.25, seed=5)
+    saves = made.frame["checkpoint_s"].notna()
+    assert saves.mean() == pytest.approx(0.25, abs=0.03)
+    assert set(made.frame.loc[saves, "checkpoint_s"]) == {600.0}
+    assert set(made.frame.loc[saves, "restart_s"]) == {45.0}
+    assert made.frame["restart_s"].notna().equals(saves)
+    assert made.frame[plain.frame.columns].equals(plain.frame)
+    again = with_checkpoints(plain, every_s=600.0, restart_s=45.0, share=0.25, seed=5)
+    assert again.frame.equals(made.frame)
+    assert not with_checkpoints(plain, every_s=600.0, restart_s=45.0, share=0.25, seed=6).frame.equals(
+        made.frame
+    )
+
+
+@pytest.mark.parametrize("bad", [{"every_s": 0.5}, {"restart_s": -1.0}, {"share": 1.5}])
+def test_checkpoints_that_make_no_sense_are_refused(bad):
+    numbers = {"every_s": 600.0, "restart_s": 0.0, "share": 1.0} | bad
+    with pytest.raises(ValueError, match="checkpoints every"):
+        with_checkpoints(philly_like(5, days=1), **numbers, seed=0)

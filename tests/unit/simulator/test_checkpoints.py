@@ -98,3 +98,36 @@ def test_a_job_waits_between_its_attempts_and_after_its_last_one_was_stopped(sch
     assert use.held_idle_gpu_hours * 3600 == pytest.approx(2 * (15.0 + 15.0))
     unfinished = use_integrals([GUEST], schedule.stretches[:1], QUOTAS, (0.0, 90.0))
     assert unfinished.held_idle_gpu_hours * 3600 == pytest.approx(2 * 65.0)
+
+
+LOADS = Job("guest", "a", 0.0, 2, requeue_u=0.0, checkpoint_s=10.0, restart_s=6.0)
+
+
+def test_the_next_attempt_loads_and_runs_for_the_rest():
+    """20 s are saved; the last attempt loads for 6 s and works for 30."""
+    schedule = lived(LOADS, 50.0, [0.0, 40.0], [25.0])
+    assert schedule.stretches == (guest(0.0, 25.0, rate=14.0 / 25.0, is_stopped=True), guest(40.0, 76.0))
+
+
+def test_one_that_is_sent_back_while_it_loads_has_come_no_further():
+    """Of the third attempt 6 s are loading, 10 s are saved and 2 s are not: 20 s of 50 are left then."""
+    schedule = lived(LOADS, 50.0, [0.0, 40.0, 50.0, 80.0], [25.0, 45.0, 68.0])
+    assert schedule.stretches == (
+        guest(0.0, 25.0, rate=14.0 / 25.0, is_stopped=True),
+        guest(40.0, 45.0, rate=NOTHING_KEPT_RATE, is_stopped=True),
+        guest(50.0, 68.0, rate=10.0 / 18.0, is_stopped=True),
+        guest(80.0, 80.0 + 6.0 + 20.0),
+    )
+
+
+def test_one_that_saved_less_than_loading_takes_starts_from_zero():
+    job = Job("guest", "a", 0.0, 2, requeue_u=0.0, checkpoint_s=10.0, restart_s=20.0)
+    schedule = lived(job, 50.0, [0.0, 40.0], [25.0])
+    assert schedule.stretches == (guest(0.0, 25.0, is_lost=True), guest(40.0, 90.0))
+
+
+def test_loading_is_lost_time_and_no_work():
+    schedule = lived(LOADS, 50.0, [0.0, 40.0], [25.0])
+    use = use_integrals([LOADS], schedule.stretches, QUOTAS, (0.0, 76.0))
+    assert use.lost_gpu_hours * 3600 == pytest.approx(2 * (5.0 + 6.0))
+    assert use.work_gpu_hours * 3600 == pytest.approx(2 * 50.0)

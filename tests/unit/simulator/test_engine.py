@@ -262,3 +262,30 @@ def test_a_tick_that_falls_on_an_event_is_the_same_instant():
 def test_ticks_alone_do_not_keep_a_replay_going():
     with pytest.raises(StalledError, match="1 jobs never start"):
         engine(Scripted(), [(job("one"), 1.0)], tick_s=60.0).run()
+
+
+def test_gpus_of_a_guest_that_was_sent_back_are_idle_only_after_the_time_that_takes():
+    guest, owner = job("guest", 0.0, 3, requeue_u=0.0), job("owner", 10.0, 4)
+    policy = Scripted(
+        Plan(starts=(Start(guest, True),)),
+        Plan(send_backs=(guest,)),
+        Plan(starts=(Start(owner, False),)),
+        Plan(starts=(Start(guest, False),)),
+    )
+    stretches = engine(policy, [(guest, 50.0), (owner, 5.0)], reclaim_s=7.5).run().stretches
+    asked = [one for one in policy.log if one[0] == "decide"]
+    assert asked[:4] == [("decide", 0.0, 4), ("decide", 10.0, 1), ("decide", 17.5, 4), ("decide", 22.5, 4)]
+    assert [(one.job_id, one.start_s, one.end_s) for one in stretches] == [
+        ("guest", 0.0, 10.0),
+        ("owner", 17.5, 22.5),
+        ("guest", 22.5, 72.5),
+    ]
+
+
+def test_gpus_that_are_not_free_yet_can_be_given_to_nobody():
+    guest, owner = job("guest", 0.0, 3, requeue_u=0.0), job("owner", 10.0, 4)
+    policy = Scripted(
+        Plan(starts=(Start(guest, True),)), Plan(send_backs=(guest,), starts=(Start(owner, False),))
+    )
+    with pytest.raises(PlanError, match=r"owner is to start at 10\.0 s on 4 GPUs, 1 are idle"):
+        engine(policy, [(guest, 50.0), (owner, 5.0)], reclaim_s=7.5).run()

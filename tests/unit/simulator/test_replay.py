@@ -159,6 +159,7 @@ def test_settings_in_force_are_told_with_the_defaults():
         "order": "shortest",
         "requeueable": 1.0,
         "victim": "youngest",
+        "reclaim_s": 0.0,
         "lives": "learned",
         "retrain_days": 2.0,
     }
@@ -184,6 +185,15 @@ def test_a_policy_that_asks_for_no_arrivals_has_no_such_setting():
 def test_a_setting_of_another_policy_is_refused():
     with pytest.raises(SettingError, match="policy ssf has no setting 'victim'; it can set: level"):
         replay(workload(*QUEUE), "ssf", {"victim": "oldest"})
+
+
+def test_a_time_to_reclaim_goes_with_counted_gpus_only():
+    on_nodes = make_workload(
+        history(*QUEUE), QUOTAS, train_until_s=100.0, eval_from_s=100.0, nodes=[Node("n", 1)]
+    )
+    with pytest.raises(SettingError, match="leave out the nodes"):
+        replay(on_nodes, "anticipatory", {"reclaim_s": "30"})
+    assert replay(workload(*QUEUE), "reclaim", {"reclaim_s": "30"}).settings["reclaim_s"] == 30.0
 
 
 def test_progress_reaches_the_caller():

@@ -61,3 +61,43 @@ def test_nothing_else_may_be(stretches, options, rule):
 
 def test_a_job_that_was_stopped_last_never_ran_to_its_end():
     assert Rule.NEVER_RAN in rules([KEPT])
+
+
+LOADS = Job("a1", "A", 0.0, 3, requeue_u=0.5, checkpoint_s=20.0, restart_s=8.0)
+NET = guest(100.0, 150.0, rate=32.0 / 50.0, is_stopped=True)
+"""40 s saved, 8 of which are loading."""
+
+
+@pytest.mark.parametrize(
+    "stretches",
+    [
+        [NET, Stretch("a1", 200.0, 268.0)],
+        [guest(0.0, 19.0, is_lost=True), NET, Stretch("a1", 200.0, 268.0)],
+        [NET, guest(160.0, 187.0, rate=1e-9, is_stopped=True), Stretch("a1", 200.0, 268.0)],
+        [NET, guest(160.0, 188.0, rate=20.0 / 28.0, is_stopped=True), Stretch("a1", 200.0, 248.0)],
+    ],
+    ids=["loaded", "lost before", "loading and 19 s of work", "loading and 20 s of work"],
+)
+def test_what_was_saved_may_be_kept_less_the_time_to_load_it(stretches):
+    assert rules(stretches, job=LOADS) == []
+
+
+@pytest.mark.parametrize(
+    "stretches",
+    [
+        [KEPT, LAST],
+        [NET._replace(rate=31.0 / 50.0), Stretch("a1", 200.0, 269.0)],
+        [NET, guest(160.0, 180.0, rate=1.0, is_stopped=True), Stretch("a1", 200.0, 248.0)],
+        [guest(0.0, 30.0, is_lost=True), Stretch("a1", 200.0, 300.0)],
+        [NET, guest(160.0, 188.0, rate=12.0 / 28.0, is_stopped=True), Stretch("a1", 200.0, 256.0)],
+    ],
+    ids=["loads in no time", "loads too long", "works while it loads", "keeps nothing", "pays twice"],
+)
+def test_a_schedule_that_lies_about_the_time_to_be_back_is_refused(stretches):
+    assert rules(stretches, job=LOADS) == [Rule.KEPT_WHAT_WAS_NOT_SAVED]
+
+
+def test_one_that_saved_no_more_than_loading_takes_starts_from_zero():
+    slow = Job("a1", "A", 0.0, 3, requeue_u=0.5, checkpoint_s=20.0, restart_s=40.0)
+    assert rules([guest(0.0, 50.0, is_lost=True), Stretch("a1", 60.0, 160.0)], job=slow) == []
+    assert rules([KEPT, LAST], job=slow) == [Rule.KEPT_WHAT_WAS_NOT_SAVED]

@@ -150,6 +150,15 @@ def test_who_must_run_to_its_end_is_not_sent_back():
     assert rules(wants, plan, never) == [PlanRule.SENT_BACK_BUT_NOT_REQUEUEABLE]
 
 
+def test_gpus_that_are_not_free_at_once_start_nobody():
+    wants = state(own(OWN), Known(BEYOND), guest(GUEST, 3), Known(OTHER), idle=1)
+    later = replace(SENDS_BACK, frees_at_once=False)
+    assert wants.idle_gpus < OTHER.num_gpus <= wants.idle_gpus + GUEST.num_gpus
+    assert rules(wants, starts(OTHER, send_backs=(GUEST,)), SENDS_BACK) == []
+    assert rules(wants, starts(OTHER, send_backs=(GUEST,)), later) == [PlanRule.MORE_GPUS_THAN_IDLE]
+    assert rules(wants, Plan(send_backs=(GUEST,), holds=(Hold("b", 2),)), later) == []
+
+
 def test_a_hold_for_who_waits_may_wait_for_gpus_that_come_free():
     assert rules(state(own(OWN), Known(OTHER), idle=1), Plan(holds=(Hold("b", 2),))) == []
 

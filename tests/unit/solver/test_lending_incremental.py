@@ -8,6 +8,7 @@ from lending_cases import problem
 
 from solver.lending.curves import RiskLines
 from solver.lending.incremental import Arrival, OpenPlan, Refusal
+from solver.lending.send_backs import one_level
 
 LONG = np.ones(4)
 LINES = RiskLines(np.full((4, 1), 0.1), np.full((4, 1), -0.2), np.zeros(4))
@@ -63,7 +64,7 @@ def test_a_guest_that_ends_gives_back_its_gpus_and_its_charge():
 
 
 def test_who_can_be_sent_back_needs_no_budget_but_pays_its_price():
-    plan = opened(budget_jobs=0.0, send_back=LINES, send_back_price=1.0)
+    plan = opened(budget_jobs=0.0, send_back=one_level(LINES), send_back_price=1.0)
     assert plan.arrived(Arrival("x", 1, 1.0, LONG)).refusal is Refusal.OVER_BUDGET
     assert plan.arrived(Arrival("x", 1, 1.0, LONG, is_requeueable=True)).starts
     assert plan.arrived(Arrival("y", 3, 1.0, 3 * LONG, is_requeueable=True)).refusal is Refusal.NOT_WORTH_IT

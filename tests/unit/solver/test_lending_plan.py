@@ -11,6 +11,7 @@ from solver.lending.greedy import greedy_counts, trimmed
 from solver.lending.milp import HighsSolver
 from solver.lending.plan import plan_lending
 from solver.lending.problem import Fallback, LendingProblem, Placeability, PlanStatus, Utility
+from solver.lending.send_backs import one_level
 from solver.lending.solve import Answer, Limits
 
 EXACT = Limits(gap=0.0)
@@ -60,7 +61,11 @@ def test_what_can_be_sent_back_is_no_risk_but_has_its_price(highs):
     asked = problem(both, requeueable=(1,), budget_jobs=0.0, risk=lines(1.0))
     assert plan_lending(asked, highs).counts.tolist() == [0, 4]
     dear = problem(
-        both, requeueable=(1,), budget_jobs=0.0, send_back=lines(0.5, free_gpus=2.0), send_back_price=0.6
+        both,
+        requeueable=(1,),
+        budget_jobs=0.0,
+        send_back=one_level(lines(0.5, free_gpus=2.0)),
+        send_back_price=0.6,
     )
     plan = plan_lending(dear, highs)
     assert plan.counts.tolist() == [0, 2]
@@ -71,7 +76,7 @@ def test_guests_that_run_to_their_end_push_out_those_that_can_be_sent_back(highs
     asked = problem(
         [(1, 2, 3.0, 1e9), (1, 4, 1.0, 1e9)],
         requeueable=(1,),
-        send_back=lines(0.5, free_gpus=3.0),
+        send_back=one_level(lines(0.5, free_gpus=3.0)),
         send_back_price=0.6,
     )
     assert plan_lending(asked, highs).counts.tolist() == [2, 1]

@@ -20,6 +20,7 @@ from solver.lending.milp import HighsSolver, model_proto
 from solver.lending.plan import plan_lending
 from solver.lending.problem import Fallback, LendingProblem, Placeability, PlanStatus, Utility
 from solver.lending.program import program_of
+from solver.lending.send_backs import one_level
 from solver.lending.solve import Limits
 
 EXACT = Limits(gap=0.0)
@@ -272,7 +273,7 @@ def test_what_the_solver_prints_stays_off_standard_output(highs, monkeypatch, ca
 
 def test_risks_as_small_as_the_tail_of_a_normal_are_none(highs):
     tiny = RiskLines(np.full((4, 1), 1e-90), np.zeros((4, 1)), np.zeros(4))
-    asked = problem(risk=tiny, budget_jobs=1e-80, send_back=tiny, send_back_price=1.0)
+    asked = problem(risk=tiny, budget_jobs=1e-80, send_back=one_level(tiny), send_back_price=1.0)
     assert np.abs(program_of(asked).entries).max() <= 8.0
     assert plan_lending(asked, highs).counts.tolist() == [3]
 

@@ -20,9 +20,9 @@ ALL_MAY = {"reclaim": {"requeueable": "1"}, "anticipatory": FREELY, "planned": F
 DURATIONS = {"a-own": 1000.0, "old": 100.0, "young": 100.0, "owner": 5.0}
 
 
-def first_back(policy, checkpoint_s, **chosen):
+def first_back(policy, checkpoint_s, restart_s=None, **chosen):
     """Who is sent back when the owner comes."""
-    old = replace(OLD, checkpoint_s=checkpoint_s)
+    old = replace(OLD, checkpoint_s=checkpoint_s, restart_s=restart_s)
     stretches = run(
         policy, [OWN, old, YOUNG, OWNER], DURATIONS, QUOTAS, **ALL_MAY[policy], **chosen
     ).stretches
@@ -36,6 +36,13 @@ def test_who_loses_least_goes_first(policy):
     assert first_back(policy, 14.0).job_id == "young", "it would lose 7 s, the young one 6 s"
     kept = first_back(policy, 10.0)
     assert kept == Stretch("old", 0.0, 21.0, is_guest=True, rate=20.0 / 21.0, is_stopped=True)
+
+
+@pytest.mark.parametrize("policy", ["reclaim", "anticipatory", "planned"])
+def test_the_time_to_be_back_is_a_loss_too(policy):
+    """The old one has saved 20 of its 21 s, the young one has run for 6."""
+    assert first_back(policy, 10.0, 4.0).job_id == "old"
+    assert first_back(policy, 10.0, 5.5).job_id == "young"
 
 
 def test_least_work_counts_what_is_repeated():
@@ -76,16 +83,18 @@ def test_what_is_left_is_forecast_given_what_is_kept():
     assert lender.budget.shadow.exact_end_s(saves) == 6000.0, "all of its work counts in the reference"
 
 
-def waits_for(checkpoint_s):
+def waits_for(checkpoint_s, restart_s=None):
     lives = {"extra": (1.0, 2 * HOUR_S, 2 * HOUR_S), "own-a": FOR_EVER}
     world = World("anticipatory", lives, Demand(4.0, from_cell=5), requeueable="1")
-    world.submit(full("a"), replace(extra(2), checkpoint_s=checkpoint_s))
+    world.submit(full("a"), replace(extra(2), checkpoint_s=checkpoint_s, restart_s=restart_s))
     return world, world.decide()
 
 
 def test_a_guest_that_would_not_repeat_much_is_lent_to_although_it_will_be_sent_back():
     assert waits_for(None)[1] == ["own-a"]
     assert waits_for(600.0)[1] == ["own-a", "extra"]
+    assert waits_for(600.0, 300.0)[1] == ["own-a", "extra"]
+    assert waits_for(600.0, 5400.0)[1] == ["own-a"], "it would be back after an hour and a half only"
 
 
 def test_one_that_would_repeat_too_much_is_told_how_much():
@@ -97,3 +106,33 @@ def test_one_that_would_repeat_too_much_is_told_how_much():
     assert "repeat up to 0.9 of its work" in one.text
     needed = change(one, Lever.HIGHER_FINISH).value
     assert needed == pytest.approx(0.9 * one.evidence["chance_sent_back"])
+
+
+def planned_of(saves, between="greedy"):
+    """Two that may be sent back, of which as many as save say how; pool b wants its GPUs after a while."""
+    lives = dict.fromkeys(("one", "two", "three"), (1.0, 2 * HOUR_S, 2 * HOUR_S)) | {"own-a": FOR_EVER}
+    world = World("planned", lives, Demand(4.0, from_cell=6), requeueable="1", between=between, finish="0.6")
+    jobs = [extra(2, name=name, requeue_u=0.0) for name in ("one", "two")]
+    jobs = [
+        replace(each, checkpoint_s=300.0, restart_s=60.0) if each.job_id in saves else each for each in jobs
+    ]
+    world.submit(full("a"), *jobs)
+    return world, world.decide()
+
+
+def test_a_plan_lends_to_who_repeats_little_and_not_to_who_repeats_all():
+    assert planned_of(saves=())[1] == ["own-a"]
+    world, started = planned_of(saves=("two",))
+    assert started == ["own-a", "two"]
+    assert world.policy.last_plan.job_ids == ("two",)
+    assert set(planned_of(saves=("one", "two"))[1]) == {"own-a", "one", "two"}
+
+
+@pytest.mark.parametrize(("saves", "starts"), [({}, []), ({"checkpoint_s": 300.0}, ["three"])])
+def test_between_plans_one_that_comes_is_asked_for_its_own_price(saves, starts):
+    world, started = planned_of(saves=("two",), between="plan")
+    assert started == ["own-a", "two"]
+    late = replace(extra(2, name="three", requeue_u=0.0), **saves)
+    world.policy.submitted(late, 1.0)
+    plan = world.policy.decide(1.0, 2)
+    assert [start.job.job_id for start in plan.starts] == starts
