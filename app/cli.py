@@ -303,7 +303,8 @@ def main() -> None:
     try:
         cli(prog_name="antecast")
     except InputError as error:
-        _fail(f"{error}\n{len(error.faults)} fault(s); --lenient skips bad rows of jobs and lists them", EXIT_USAGE)
+        hint = "--lenient skips bad rows of jobs and lists them"
+        _fail(f"{error}\n{len(error.faults)} fault(s); {hint}", EXIT_USAGE)
     except (PlanError, StalledError) as error:
         _fail(str(error), EXIT_BROKEN)
     except AntecastError as error:
