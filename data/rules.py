@@ -53,6 +53,16 @@ class Rule(StrEnum):
     QUOTAS_ABOVE_NODES = "quotas-above-nodes", "the quotas promise more GPUs than the nodes have"
     UNKNOWN_GPU_TYPE = "unknown-gpu-type", "a job to replay asks for a type of GPU that no node has"
     FITS_NO_NODES = "fits-no-nodes", "a job to replay is wider than what nodes of one type can ever hold"
+    UNKNOWN_FORMAT = (
+        "unknown-format",
+        "the file is of none of the formats that are read, or not clearly of one",
+    )
+    NO_TIME_ZONE = "no-time-zone", "stamps have no offset and the cluster's zone is not given"
+    NOTHING_TO_LEARN = (
+        "nothing-to-learn",
+        "the file holds no jobs and no inventory, or lacks what would make it one",
+    )
+    NO_GPU_COUNTS = "no-gpu-counts", "the accounting does not count GPUs at all"
     TOO_MANY_FAULTS = "too-many-faults", "more faults were found than are listed"
 
 

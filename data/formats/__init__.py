@@ -1,0 +1,10 @@
+"""Formats of job history and inventories. A format is one file here and one line in `FORMATS`."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from data.formats import swf
+from data.intake.format import Format
+
+FORMATS: Final[Mapping[str, Format]] = {one.name: one for one in (swf.FORMAT,)}
+"""Every format by its name; `antecast import --format auto` chooses by content."""

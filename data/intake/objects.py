@@ -1,0 +1,87 @@
+"""Objects of JSON files one by one: lists inside of documents of any size, and lines of JSON."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Final
+
+import ijson
+
+from data.intake.delimited import readable
+from data.intake.rows import Unreadable, quoted
+from data.intake.rules import ImportRule
+from data.intake.source import BrokenFileError, lines_of
+
+MAX_EVENTS: Final = 200_000
+"""Most names and values of one object."""
+
+MAX_DEPTH: Final = 60
+
+Item = tuple[int, dict[str, Any] | Unreadable]
+
+
+def json_lines(file: IO[bytes]) -> Iterator[Item]:
+    """One object per line, by the line's number."""
+    for number, line in readable(lines_of(file)):
+        if isinstance(line, Unreadable):
+            yield number, line
+            continue
+        try:
+            found = json.loads(line.text)
+        except (ValueError, RecursionError) as error:
+            yield number, Unreadable(ImportRule.NOT_AN_OBJECT, f"the line is no JSON: {error}")
+            continue
+        yield number, _object(found)
+
+
+def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
+    """Elements of lists inside one JSON document, by their place from 1 on, in constant memory.
+
+    Args:
+        file: the document.
+        prefixes: where the lists' elements are, as ijson has it: `item` for a list on top, `jobs.item` for
+            the list `jobs` of an object on top.
+
+    Raises:
+        BrokenFileError: where the document breaks or ends early; elements before are good.
+    """
+    wanted = frozenset(prefixes)
+    events = ijson.parse(file, use_float=True)
+    place = 0
+    try:
+        for prefix, event, value in events:
+            if prefix in wanted and not event.startswith("end_"):
+                place += 1
+                yield place, _item(events, event, value)
+    except (ijson.JSONError, ValueError, UnicodeError) as error:
+        raise BrokenFileError(f"the JSON breaks after element {place}: {error}") from error
+
+
+def _item(events: Iterator[tuple[str, str, Any]], event: str, value: Any) -> dict[str, Any] | Unreadable:
+    """The element that this event begins. One that is too large is read over, not kept."""
+    if event not in {"start_map", "start_array"}:
+        return _object(value)
+    builder: Any = ijson.ObjectBuilder()
+    builder.event(event, value)
+    depth = seen = 1
+    is_too_large = False
+    while depth:
+        _, event, value = next(events)
+        depth += event.startswith("start_") - event.startswith("end_")
+        seen += 1
+        if seen > MAX_EVENTS or depth > MAX_DEPTH:
+            is_too_large, builder = True, None
+        if builder is not None:
+            builder.event(event, value)
+    if is_too_large:
+        return Unreadable(
+            ImportRule.LINE_TOO_LONG, "the object has more values, or deeper ones, than are read"
+        )
+    return _object(builder.value)
+
+
+def _object(found: Any) -> dict[str, Any] | Unreadable:
+    if isinstance(found, dict):
+        return found
+    return Unreadable(
+        ImportRule.NOT_AN_OBJECT, f"an object is expected, this is {quoted(json.dumps(found)[:80])}"
+    )
