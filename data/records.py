@@ -1,9 +1,9 @@
 """The canonical record: one attempt of one job, as every reader hands it on and every history keeps it."""
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
+from data.stamps import MAX_INSTANT_S, MIN_INSTANT_S
 from domain.attempts import UNKNOWN_LIMIT, EndCause, Limit, Observation
 
 MILLI: Final = 1000
@@ -11,6 +11,12 @@ MILLI: Final = 1000
 
 MOST: Final = 2**53
 """Largest number of anything: beyond it doubles skip integers."""
+
+MOST_CHARACTERS: Final = 500
+"""Longest id; what is longer is no id of any scheduler."""
+
+MOST_NODES_CHARACTERS: Final = 2**17
+"""Longest list of nodes."""
 
 Key = tuple[str, str, float, int]
 
@@ -54,7 +60,8 @@ class AttemptRecord:
         source_line: line of the file, for messages; not kept.
 
     Raises:
-        RecordError: if instants are out of order or a number is negative or endless.
+        RecordError: if an instant lies outside of 1970 to 2100 (or of as long from an unknown origin), end
+            comes before start, a number is negative or endless, or an id is longer than any.
     """
 
     cluster: str
@@ -96,13 +103,20 @@ class AttemptRecord:
     def __post_init__(self) -> None:
         if not self.raw_id or not self.cluster:
             raise RecordError("a record needs a cluster and a job id")
-        if not math.isfinite(self.submit_s):
-            raise RecordError(f"job {self.raw_id}: submit_s is {self.submit_s}")
+        if len(self.raw_id) > MOST_CHARACTERS or len(self.shown_id or "") > MOST_CHARACTERS:
+            raise RecordError(
+                f"an id of {max(len(self.raw_id), len(self.shown_id or ''))} characters is none"
+            )
+        if len(self.nodes or "") > MOST_NODES_CHARACTERS:
+            raise RecordError(f"job {self.raw_id}: its list of nodes has {len(self.nodes or '')} characters")
+        for instant_s in (self.submit_s, self.eligible_s, self.start_s, self.end_s):
+            if instant_s is not None and not MIN_INSTANT_S <= instant_s <= MAX_INSTANT_S:
+                raise RecordError(f"job {self.raw_id}: {instant_s:g} s is outside of 1970 to 2100")
         if self.start_s is not None and self.end_s is not None and self.end_s < self.start_s:
             raise RecordError(f"job {self.raw_id} ends {self.start_s - self.end_s:g} s before it starts")
         for amount in (
             self.gpus_asked_milli, self.gpus_given_milli, self.compute_s, self.cpus, self.memory_mib,
-            self.num_nodes, self.array_task, self.het_offset, self.num_tasks, self.most_at_once,
+            self.num_nodes, self.array_task, self.het_offset, self.num_tasks, self.most_at_once, self.attempt,
         ):  # fmt: skip
             if amount is not None and not 0 <= amount <= MOST:
                 raise RecordError(f"job {self.raw_id}: {amount} of something is no amount")

@@ -16,6 +16,9 @@ MIN_INSTANT_S: Final = 0.0
 MAX_INSTANT_S: Final = 4_102_444_800.0
 """The year 2100: stamps in milliseconds lie far beyond it."""
 
+_FIRST_YEAR: Final = 1969
+_LAST_YEAR: Final = 2100
+
 _STAMP: Final = re.compile(
     r"(?P<date>\d{4}-\d{2}-\d{2})[T ](?P<clock>\d{2}:\d{2}:\d{2})(?P<fraction>\.\d{1,9})?"
     r"(?: ?(?P<zone>Z|UTC|GMT|[A-Z]{3,4}|[+-]\d{2}:?\d{2}))?",
@@ -94,6 +97,8 @@ def parse_stamp(text: str, tz: ZoneInfo | None) -> Instant:
         naive = datetime.fromisoformat(f"{found['date']}T{found['clock']}")
     except ValueError as error:
         raise ValueError(f"{text!r} is on no calendar: {error}") from None
+    if not _FIRST_YEAR <= naive.year <= _LAST_YEAR:  # calendars end not far beyond: differences overflow
+        raise ValueError(f"{text!r} lies outside of 1970 to 2100")
     fraction_s = float(found["fraction"] or 0.0)
     offset = None if found["zone"] is None else _offset(found["zone"], text)
     if offset is not None:
@@ -103,12 +108,15 @@ def parse_stamp(text: str, tz: ZoneInfo | None) -> Instant:
     return _local(naive, fraction_s, tz, text)
 
 
-def fold_by_length(begin: Instant, end: Instant, length_s: float) -> tuple[float, float]:
+def fold_by_length(
+    begin: Instant, end: Instant, length_s: float, not_before_s: float = MIN_INSTANT_S
+) -> tuple[float, float]:
     """Begin and end, each at the one of its instants for which end - begin comes closest to a known length.
 
-    Of equally good ones the earlier is taken.
+    Of equally good ones the earlier is taken. A begin before `not_before_s` is taken only where both are.
     """
-    pairs = [(b, e) for b in (begin.epoch_s, begin.later_s) for e in (end.epoch_s, end.later_s)]
+    begins = [one for one in (begin.epoch_s, begin.later_s) if one >= not_before_s] or [begin.later_s]
+    pairs = [(b, e) for b in begins for e in (end.epoch_s, end.later_s)]
     return min(pairs, key=lambda pair: (abs(pair[1] - pair[0] - length_s), pair))
 
 

@@ -10,7 +10,10 @@ from data.intake.source import Line, lines_of
 
 MAX_COLUMNS: Final = 1_000
 MAX_RECORD_LINES: Final = 20
-"""Most lines of one record: bounds what a stray quote can cost."""
+"""Most lines of one record: with the next, bounds what a stray quote can cost."""
+
+MAX_RECORD_CHARACTERS: Final = 2**17
+"""Most characters of a record of several lines."""
 
 _MOST_SHOWN: Final = 4
 
@@ -21,10 +24,12 @@ class Fields(NamedTuple):
     Attributes:
         values: its fields, not trimmed.
         is_mended: whether bytes that are not UTF-8 were replaced in it.
+        text_hash: of the bytes of its first line that was mended, as `Line` has it.
     """
 
     values: list[str]
     is_mended: bool = False
+    text_hash: str | None = None
 
 
 def readable(lines: Iterable[Line]) -> Iterator[tuple[int, Line | Unreadable]]:
@@ -39,10 +44,7 @@ def readable(lines: Iterable[Line]) -> Iterator[tuple[int, Line | Unreadable]]:
 def split_lines(file: IO[bytes], delimiter: str) -> Iterator[tuple[int, Fields | Unreadable]]:
     """Lines split at a delimiter of one or more characters; quotes mean nothing."""
     for number, line in readable(lines_of(file)):
-        yield (
-            number,
-            line if isinstance(line, Unreadable) else Fields(line.text.split(delimiter), line.is_mended),
-        )
+        yield number, line if isinstance(line, Unreadable) else _split(line, delimiter)
 
 
 def csv_lines(file: IO[bytes], delimiter: str = ",") -> Iterator[tuple[int, Fields | Unreadable]]:
@@ -57,7 +59,7 @@ def csv_lines(file: IO[bytes], delimiter: str = ",") -> Iterator[tuple[int, Fiel
             yield line.number, _fault(line)
         elif '"' not in line.text:
             if line.text and not line.text.isspace():
-                yield line.number, Fields(line.text.split(delimiter), line.is_mended)
+                yield line.number, _split(line, delimiter)
         else:
             yield line.number, _quoted(line, waiting, source, delimiter)
 
@@ -83,25 +85,53 @@ def other_width(values: list[str], columns: int) -> str:
 
 def _quoted(first: Line, waiting: list[Line], source: Iterator[Line], delimiter: str) -> Fields | Unreadable:
     """The record that begins on a line with a quote; lines it turns out not to need go back to `waiting`."""
-    taken = [first]
-
-    def texts() -> Iterator[str]:
-        yield first.text + "\n"
-        while len(taken) < MAX_RECORD_LINES:
-            line = waiting.pop(0) if waiting else next(source, None)
-            if line is None or line.fault is not None:
-                if line is not None:
-                    waiting.insert(0, line)
-                return
-            taken.append(line)
-            yield line.text + "\n"
-
     try:
-        values = next(csv.reader(texts(), delimiter=delimiter, strict=True, skipinitialspace=True))
-    except (csv.Error, StopIteration) as error:
+        return Fields(_parsed([first.text], delimiter), first.is_mended, first.text_hash)
+    except csv.Error as error:
+        broken = error
+    taken = [first]
+    if not _is_open_ended(broken):
+        return _bad_quoting(broken)
+    try:
+        values = _parsed(_following(taken, waiting, source), delimiter)
+    except csv.Error as error:
         waiting[:0] = taken[1:]
-        return Unreadable(ImportRule.BAD_QUOTING, f"the quoting is broken: {error}")
-    return Fields(values, any(line.is_mended for line in taken))
+        return _bad_quoting(error)
+    hashes = [line.text_hash for line in taken if line.is_mended]
+    return Fields(values, bool(hashes), hashes[0] if hashes else None)
+
+
+def _parsed(lines: Iterable[str], delimiter: str) -> list[str]:
+    return next(csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True))
+
+
+def _is_open_ended(error: csv.Error) -> bool:
+    return "unexpected end of data" in str(error)
+
+
+def _following(taken: list[Line], waiting: list[Line], source: Iterator[Line]) -> Iterator[str]:
+    """Texts of the lines taken, and of more, as long as a record may be."""
+    yield taken[0].text + "\n"
+    room = MAX_RECORD_CHARACTERS - len(taken[0].text)
+    while len(taken) < MAX_RECORD_LINES:
+        line = waiting.pop(0) if waiting else next(source, None)
+        if line is None:
+            return
+        room -= len(line.text)
+        if line.fault is not None or room < 0:
+            waiting.insert(0, line)
+            return
+        taken.append(line)
+        yield line.text + "\n"
+
+
+def _bad_quoting(error: csv.Error) -> Unreadable:
+    found = "it is not closed" if _is_open_ended(error) else str(error).partition(" - ")[0]
+    return Unreadable(ImportRule.BAD_QUOTING, f"the quoting is broken: {found}")
+
+
+def _split(line: Line, delimiter: str) -> Fields:
+    return Fields(line.text.split(delimiter), line.is_mended, line.text_hash)
 
 
 def _fault(line: Line) -> Unreadable:

@@ -9,10 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
-
 from data.formats import FORMATS
 from data.intake.format import Format, Head, Match, Reading, ReadOptions
+from data.intake.parquet import parquet_columns
 from data.intake.report import FileReport, Told
 from data.intake.rows import Row, rejected
 from data.intake.rules import ImportRule
@@ -45,7 +44,7 @@ def head(path: Path) -> Head:
     """
     start = head_of(path)
     if start.startswith(PARQUET_MAGIC):
-        return Head(path, start, columns=_parquet_columns(path))
+        return Head(path, start, columns=parquet_columns(path))
     lines = lines_of(io.BytesIO(start))
     return Head(path, start, tuple(line.text for line in islice(lines, 200)))
 
@@ -194,11 +193,3 @@ def _unknown(begin: Head, found: Sequence[tuple[float, Format, Match]]) -> str:
     return (
         f"no format is recognised: the file begins with '{shown(first)}'; say --format, or give a --mapping"
     )
-
-
-def _parquet_columns(path: Path) -> tuple[str, ...]:
-    try:
-        return tuple(pq.read_schema(path).names)
-    except (OSError, ValueError) as error:  # Arrow's own are ValueErrors
-        message = f"the file begins like Parquet and cannot be read: {shown(error)}"
-        raise InputError([Fault(str(path), None, Rule.UNREADABLE_FILE, message)]) from error

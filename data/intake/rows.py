@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from data.intake.rules import Action, ImportRule
 from data.inventory_records import NodeRecord, PoolRecord
@@ -35,6 +35,10 @@ class Unreadable(NamedTuple):
 
     rule: ImportRule
     message: str
+
+
+class MendedObject(dict[str, Any]):
+    """An object of JSON of which bytes that are not UTF-8 were replaced; `rows_from` says so."""
 
 
 class Notes:
@@ -107,6 +111,8 @@ def rows_from(
         if isinstance(raw, Unreadable):
             yield rejected(line, raw.rule, raw.message)
             continue
+        if isinstance(raw, MendedObject):
+            notes.add(ImportRule.NOT_UTF8, "bytes that are not UTF-8 were replaced")
         try:
             records = parse(raw, notes)
         except RejectedError as error:

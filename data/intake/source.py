@@ -5,12 +5,13 @@ unpacks to.
 """
 
 import gzip
+import hashlib
 import io
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
@@ -31,18 +32,28 @@ HEAD_BYTES: Final = 2**18
 """What formats are told apart by."""
 
 _BLOCK_BYTES: Final = 2**20
+_PIECE_BYTES: Final = 2**14
+"""Unpacked at a time: what a break in a packed file can cost of the good bytes before it."""
+
+_PEEK_BYTES: Final = 512
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
+_TAR: Final = b"ustar"
+_TAR_AT: Final = 257
 _REFUSED: Final = {
     b"\x89PNG": "a PNG image",
     b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or export it as CSV",
+    b"PK\x05\x06": "an empty zip archive",
     b"%PDF": "a PDF document",
     b"\xff\xfe": "UTF-16 text: save it as UTF-8",
     b"\xfe\xff": "UTF-16 text: save it as UTF-8",
-    b"BZh": "a bzip2 archive: unpack it, or use gzip or zstd",
+    b"BZh91AY&SY": "a bzip2 archive: unpack it, or use gzip or zstd",
     b"\xfd7zXZ": "an xz archive: unpack it, or use gzip or zstd",
     b"7z\xbc\xaf": "a 7z archive: unpack it",
+    b"Rar!": "a RAR archive: unpack it",
     b"\x93NUMPY": "a NumPy array",
+    b"\x89HDF": "an HDF5 file: export its table as CSV",
+    b"ARROW1": "an Arrow file: write it as Parquet",
     b"SQLite format 3": "an SQLite database: export its table as CSV",
     b"\x7fELF": "a program",
 }
@@ -58,12 +69,14 @@ class Line:
         text: without its end. Empty where it is flagged as unreadable.
         is_mended: whether bytes that are not UTF-8 were replaced.
         fault: why it cannot be read: `nul` or `long`; None where it can.
+        text_hash: of its bytes where some were replaced; 16 hexadecimal digits of SHA-256.
     """
 
     number: int
     text: str
     is_mended: bool = False
     fault: str | None = None
+    text_hash: str | None = None
 
 
 class BrokenFileError(Exception):
@@ -110,47 +123,90 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         InputError: if the file cannot be read or is an archive or image.
     """
     size = size_of(path)
-    with path.open("rb") as raw:
-        magic = raw.read(16)
+    with _raw(path) as raw:
+        magic = raw.read(len(_ZSTD))
         raw.seek(0)
-        for start, what in _REFUSED.items():
-            if magic.startswith(start):
-                raise refuse(path, Rule.NOT_TEXT, f"the file looks like {what}", 1)
         if magic.startswith(_GZIP):
-            yield cast("IO[bytes]", _Guarded(gzip.GzipFile(fileobj=raw), path, size))
+            unpacked: Any = gzip.GzipFile(fileobj=raw)
+            guarded = _Guarded(unpacked.read1, path, FREE_BYTES + MAX_RATIO * size)
         elif magic.startswith(_ZSTD):
-            with pa.input_stream(raw, compression="zstd") as unpacked:
-                yield cast("IO[bytes]", _Guarded(unpacked, path, size))
+            unpacked = pa.input_stream(raw, compression="zstd")
+            guarded = _Guarded(unpacked.read, path, FREE_BYTES + MAX_RATIO * size)
         else:
-            yield raw
+            guarded = _Guarded(raw.read, path, None)
+        _check_is_table(guarded.peek(_PEEK_BYTES), path)
+        yield cast("IO[bytes]", guarded)
+
+
+def _raw(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise refuse(path, Rule.UNREADABLE_FILE, f"the file cannot be read: {error.strerror}") from error
+
+
+def _check_is_table(start: bytes, path: Path) -> None:
+    """Refuse what is no text and no Parquet, packed or not; paths inside of archives are never looked at."""
+    for magic, what in _REFUSED.items():
+        if start.startswith(magic):
+            raise refuse(path, Rule.NOT_TEXT, f"the file looks like {what}", 1)
+    if start[_TAR_AT:].startswith(_TAR):
+        raise refuse(path, Rule.NOT_TEXT, "the file looks like a tar archive: unpack it", 1)
 
 
 class _Guarded(io.RawIOBase):
-    """Unpacked bytes, as long as there are not too many of them for the size of the file."""
+    """Unpacked bytes, as long as there are not too many of them for the size of the file.
 
-    def __init__(self, inner: Any, path: Path, packed_bytes: int) -> None:
+    What could be unpacked before a break is handed on first; the error comes with the next read.
+    """
+
+    def __init__(self, more: Callable[[int], bytes], path: Path, most_bytes: int | None) -> None:
         super().__init__()
-        self._inner = inner
+        self._more = more
         self._path = path
-        self._most = FREE_BYTES + MAX_RATIO * packed_bytes
+        self._most_bytes = most_bytes
+        self._piece_bytes = _BLOCK_BYTES if most_bytes is None else _PIECE_BYTES
         self._seen = 0
+        self._ahead = b""
+        self._broken: BrokenFileError | None = None
 
     def readable(self) -> bool:
         return True
 
+    def peek(self, size: int) -> bytes:
+        """The first bytes, which the next read has again; none where the file breaks before them."""
+        try:
+            self._ahead = self.read(size)
+        except BrokenFileError as error:
+            self._broken = error
+        return self._ahead
+
     def read(self, size: int = -1, /) -> bytes:
         wanted = _BLOCK_BYTES if size < 0 else min(size, _BLOCK_BYTES)
+        block, self._ahead = self._ahead[:wanted], self._ahead[wanted:]
+        parts = [block]
+        left = wanted - len(block)
+        while left > 0 and (piece := self._piece(left)):
+            parts.append(piece)
+            left -= len(piece)
+        whole = b"".join(parts)
+        if not whole and wanted and self._broken is not None:
+            raise self._broken
+        return whole
+
+    def _piece(self, left: int) -> bytes:
+        if self._broken is not None:
+            return b""
         try:
-            block = self._inner.read(wanted)
+            piece = bytes(self._more(min(left, self._piece_bytes)))
         except (EOFError, OSError, zlib.error, pa.ArrowException) as error:
-            raise BrokenFileError(
-                f"the packed file breaks after {self._seen} unpacked bytes: {error}"
-            ) from error
-        self._seen += len(block)
-        if self._seen > self._most:
+            self._broken = BrokenFileError(f"the file breaks after {self._seen} unpacked bytes: {error}")
+            return b""
+        self._seen += len(piece)
+        if self._most_bytes is not None and self._seen > self._most_bytes:
             found = f"the file unpacks to more than {MAX_RATIO} times its size; unpack it yourself first"
             raise refuse(self._path, Rule.TOO_LARGE, found)
-        return bytes(block)
+        return piece
 
 
 def head_of(path: Path) -> bytes:
@@ -186,7 +242,9 @@ def lines_of(file: IO[bytes]) -> Iterator[Line]:
             continue
         for line in _lines(block):
             number += 1
-            yield Line(number, line.text, line.is_mended, line.fault)
+            yield (
+                replace(line, number=number) if line.is_mended else Line(number, line.text, fault=line.fault)
+            )
 
 
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
@@ -223,18 +281,29 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
 
 def _lines(block: bytes) -> Iterator[Line]:
     has_nul = b"\0" in block
-    is_mended = False
     try:
-        text = block.decode()
+        lines = block.decode().split("\n")
     except UnicodeDecodeError:
-        text = block.decode("utf-8", "replace")
-        is_mended = True
-    lines = text.split("\n")
+        yield from _mended_lines(block)
+        return
     if not lines[-1]:
         lines.pop()
     for ended in lines:
-        line = ended.removesuffix("\r")
-        if has_nul and "\0" in line:
+        if has_nul and "\0" in ended:
             yield Line(0, "", fault="nul")
         else:
-            yield Line(0, line, is_mended and "\N{REPLACEMENT CHARACTER}" in line)
+            yield Line(0, ended.removesuffix("\r"))
+
+
+def _mended_lines(block: bytes) -> Iterator[Line]:
+    """Lines of which one at least is no UTF-8: each is looked at by itself."""
+    for ended in block.removesuffix(b"\n").split(b"\n"):
+        raw = ended.removesuffix(b"\r")
+        if b"\0" in raw:
+            yield Line(0, "", fault="nul")
+            continue
+        try:
+            yield Line(0, raw.decode())
+        except UnicodeDecodeError:
+            digest = hashlib.sha256(raw).hexdigest()[:16]
+            yield Line(0, raw.decode("utf-8", "replace"), is_mended=True, text_hash=digest)
