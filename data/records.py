@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from data.rules import shown
 from data.stamps import MAX_INSTANT_S, MIN_INSTANT_S
 from domain.attempts import UNKNOWN_LIMIT, EndCause, Limit, Observation
 
@@ -103,6 +104,10 @@ class AttemptRecord:
     def __post_init__(self) -> None:
         if not self.raw_id or not self.cluster:
             raise RecordError("a record needs a cluster and a job id")
+        if not (self.raw_id.isprintable() and self.cluster.isprintable()):
+            raise RecordError(
+                f"job {shown(self.raw_id)} of {shown(self.cluster)}: an id that cannot be printed"
+            )
         if len(self.raw_id) > MOST_CHARACTERS or len(self.shown_id or "") > MOST_CHARACTERS:
             raise RecordError(
                 f"an id of {max(len(self.raw_id), len(self.shown_id or ''))} characters is none"

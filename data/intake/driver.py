@@ -15,7 +15,7 @@ from data.intake.parquet import parquet_columns
 from data.intake.report import FileReport, Told
 from data.intake.rows import Row, rejected
 from data.intake.rules import ImportRule
-from data.intake.source import PARQUET_MAGIC, BrokenFileError, head_of, lines_of, size_of
+from data.intake.source import PARQUET_MAGIC, BrokenFileError, head_of, lines_of, refuse, size_of
 from data.intake.warnings import warnings_of
 from data.rules import Rule, shown
 from data.shelf.manifest import ImportEntry
@@ -99,10 +99,12 @@ def import_file(
         report.sha256 = _sha256(path)
         chosen = _chosen(path, file_format, report)
         asked = _asked(chosen, options)
-        if into is not None and into.known(report.sha256, asked) is not None:
-            report.was_known = True
-        if into is None:
+        known = None if into is None else into.known(report.sha256, asked)
+        if into is None or known is not None:
             _read(path, chosen, options, report, lambda _row: None, progress, tell_notes)
+            if known is not None:
+                report.was_known = True
+                report.new, report.updated, report.unchanged = 0, 0, known
             return report
         with into.arrivals() as arrivals:
 
@@ -119,7 +121,8 @@ def import_file(
             report.new, report.updated, report.unchanged = told["new"], told["updated"], told["unchanged"]
     except InputError as error:
         first = error.faults[0]
-        report.fault = {"line": first.line, "rule": str(first.rule), "message": first.message}
+        elsewhere = "" if first.source in {str(path), path.name} else f"{first.source}: "
+        report.fault = {"line": first.line, "rule": str(first.rule), "message": elsewhere + first.message}
     return report
 
 
@@ -179,8 +182,11 @@ def _asked(chosen: Format, options: ReadOptions) -> str:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise refuse(path, Rule.UNREADABLE_FILE, f"the file cannot be read: {error.strerror}") from error
 
 
 def _unknown(begin: Head, found: Sequence[tuple[float, Format, Match]]) -> str:

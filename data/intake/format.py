@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from data.intake.rows import Row
+from data.records import MOST_CHARACTERS
+from data.rules import shown
+from domain.errors import SettingError
 
 if TYPE_CHECKING:
     from data.intake.mapping import ColumnMapping
@@ -45,6 +48,9 @@ class ReadOptions:
         mapping: which column is what, for `csv` and `parquet`.
         procs_as_gpus: count processors as GPUs where a format has no GPUs (SWF).
         partition_max_s: time limits of partitions, for limits that are inherited.
+
+    Raises:
+        SettingError: if the cluster's name cannot be one.
     """
 
     cluster: str = "cluster"
@@ -53,6 +59,11 @@ class ReadOptions:
     mapping: "ColumnMapping | None" = None
     procs_as_gpus: bool = False
     partition_max_s: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.cluster.isprintable() or len(self.cluster) > MOST_CHARACTERS:
+            found = f"the cluster's name is {shown(self.cluster)!r}"
+            raise SettingError(f"{found}; at most {MOST_CHARACTERS} printable characters are expected")
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,7 @@ def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
                 yield place, _item(document, events, event, value)
             elif event in _STARTS:
                 path.append("item")
-                if len(path) > MAX_DEPTH:
-                    raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+                _check_depth(len(path), MAX_DEPTH)
     except (ijson.JSONError, ValueError) as error:
         raise BrokenFileError(f"the JSON breaks after element {place}: {_first_line(error)}") from error
 
@@ -176,14 +175,19 @@ def _item(document: _Document, events: Iterator[_Event], event: str, value: Any)
             building.add(event, value)
             fault = building.fault
             building = building if fault is None else None
-        elif depth > _HOPELESS_DEPTH:
-            raise ValueError(f"nested deeper than {_HOPELESS_DEPTH} levels")
+        else:
+            _check_depth(depth, _HOPELESS_DEPTH)
         if not depth:
             break
         event, value = next(events)
     if building is None:
         return Unreadable(ImportRule.LINE_TOO_LONG, str(fault))
     return _object(building.found, is_mended=document.is_mended)
+
+
+def _check_depth(depth: int, most: int) -> None:
+    if depth > most:
+        raise ValueError(f"nested deeper than {most} levels")
 
 
 def _from_line(line: Line) -> dict[str, Any] | Unreadable:

@@ -73,7 +73,8 @@ class FileReport:
         read, accepted, repaired, rejected: rows.
         records: attempts, nodes or pools that they became.
         new, updated, unchanged: of those, against what was known; None if nothing was kept (a dry run).
-        was_known: whether the very same file had been imported before: nothing was done.
+        was_known: whether the very same file had been imported before: it was read for this report, and
+            nothing was kept of it; `unchanged` is what it brought then.
         rules: how many notes each rule has.
         notes: the first `KEPT_NOTES` of them.
         days: by day since 1970.

@@ -67,6 +67,13 @@ def merged_inventory(
     return inventory, (new, updated, len(nodes) + len(pools) - new - updated)
 
 
+def is_timed(inventory: Inventory) -> bool:
+    """Whether anything in it is said of an instant."""
+    return any(one.seen_s is not None for one in inventory.nodes) or any(
+        one.from_s is not None for one in inventory.pools
+    )
+
+
 def read_inventory(path: Path) -> Inventory:
     """An inventory as it is kept.
 

@@ -40,7 +40,8 @@ def merged(known: pa.Table | None, found: pa.Table) -> Merged:
 
     Of rows with the same key the one counts that knows more: that its job ended, that its attempt ended, that
     it started, when it ended last; of equal ones the one that came last. The order of imports makes no
-    difference, except between rows that know equally much.
+    difference, except between rows that know equally much, and between lesser rows that disagree about what
+    the one that counts leaves open.
     """
     num_known = 0 if known is None else len(known)
     both = found if known is None else pa.concat_tables([known, found])
@@ -92,9 +93,8 @@ def _filled(
             continue
         is_said = both[name].is_valid().to_numpy()[rows]
         source = np.arange(len(table), dtype=np.int64) + len(both)
-        for row, one in zip(rows[is_said].tolist(), groups[is_said].tolist(), strict=True):
-            if gaps[one]:
-                source[one] = row
+        fills = is_said & gaps[groups]
+        source[groups[fills]] = rows[fills]  # of several the last is kept: it knows most
         column = pa.chunked_array([*both[name].chunks, *table[name].chunks], both[name].type)
         table = table.set_column(
             table.schema.get_field_index(name), SCHEMA.field(name), pc.take(column, pa.array(source))

@@ -15,8 +15,11 @@ import pyarrow.compute as pc
 
 from data.records import AttemptRecord
 from data.shelf.arrow import DAY_S, SCHEMA, table_of
+from data.shelf.folder import writing
 
 SEGMENT_ROWS: Final = 50_000
+SEGMENT_CHARACTERS: Final = 2**25
+"""Of lists of nodes, the only long text of an attempt."""
 
 
 class Shelf(NamedTuple):
@@ -39,13 +42,16 @@ class Segments:
         """Write to an empty folder, which is the caller's to remove."""
         self._folder: Final = folder
         self._waiting: list[AttemptRecord] = []
+        self._waiting_characters = 0
         self._num_segments = 0
         self._slices: dict[Shelf, list[_Slice]] = defaultdict(list)
 
     def add(self, record: AttemptRecord) -> None:
         """Take one more."""
         self._waiting.append(record)
-        if len(self._waiting) >= SEGMENT_ROWS:
+        if record.nodes is not None:
+            self._waiting_characters += len(record.nodes)
+        if len(self._waiting) >= SEGMENT_ROWS or self._waiting_characters >= SEGMENT_CHARACTERS:
             self._flush()
 
     def days(self) -> Iterator[tuple[Shelf, pa.Table]]:
@@ -60,12 +66,14 @@ class Segments:
             return
         table = table_of(self._waiting)
         self._waiting.clear()
+        self._waiting_characters = 0
         days = np.floor_divide(table["submit_s"].to_numpy(), DAY_S).astype(np.int64)
         cluster = table["cluster"].combine_chunks().dictionary_encode()
         codes = cluster.indices.to_numpy()
         order = np.lexsort((np.arange(len(days)), days, codes))
         table = pc.take(table, pa.array(order))
         with (
+            writing(self._folder.parent),
             pa.OSFile(str(self._path(self._num_segments)), "wb") as file,
             pa.ipc.new_file(file, SCHEMA) as out,
         ):

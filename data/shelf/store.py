@@ -1,15 +1,13 @@
 """A history in a folder: imports come in whole or not at all, and the same file twice changes nothing."""
 
-import fcntl
 import json
 import os
-import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,9 +15,10 @@ import pyarrow.parquet as pq
 from data.intake.format import Clock
 from data.inventory_records import NodeRecord, PoolRecord
 from data.records import AttemptRecord
-from data.rules import Rule
+from data.rules import Rule, shown
 from data.shelf.arrow import SCHEMA, records_of
-from data.shelf.inventory import Inventory, merged_inventory, read_inventory
+from data.shelf.folder import STAGING, held, refused, writing
+from data.shelf.inventory import Inventory, is_timed, merged_inventory, read_inventory
 from data.shelf.manifest import (
     ClusterEntry,
     ImportEntry,
@@ -27,14 +26,15 @@ from data.shelf.manifest import (
     folder_name,
     read_manifest,
     replace_file,
+    sync_folder,
     write_manifest,
 )
 from data.shelf.merge import merged
 from data.shelf.segments import Segments
 from domain.errors import Fault, InputError
 
-_STAGING: Final = "staging-"
-_LOCK: Final = "lock"
+_COUNTS: Final = ("new", "updated", "unchanged")
+_Read = TypeVar("_Read")
 
 
 class Arrivals:
@@ -83,19 +83,9 @@ class HistoryStore:
         What an import that was killed has left behind is removed first.
 
         Raises:
-            InputError: if another process imports, or the folder cannot be written.
+            InputError: if another process imports, or the folder cannot be written or holds something else.
         """
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            lock = (self._folder / _LOCK).open("w")
-        except OSError as error:
-            raise _refused(self._folder, f"the folder cannot be written: {error.strerror}") from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise _refused(self._folder, "another import is running; wait for it to end") from None
-            self._sweep()
+        with held(self._folder):
             yield Importing(self._folder)
 
     def days(self, cluster: str) -> list[int]:
@@ -114,13 +104,16 @@ class HistoryStore:
             columns: columns to read; None: all.
         """
         names = list(columns or SCHEMA.names)
-        entry = self.manifest().clusters.get(cluster, ClusterEntry())
-        wanted = sorted(map(int, entry.days)) if days is None else sorted(days)
-        parts = [
-            _read(self._folder / entry.days[str(day)], names) for day in wanted if str(day) in entry.days
-        ]
-        empty = pa.schema([SCHEMA.field(name) for name in names]).empty_table()
-        return pa.concat_tables(parts) if parts else empty
+
+        def read(manifest: Manifest) -> pa.Table:
+            entry = manifest.clusters.get(cluster, ClusterEntry())
+            wanted = sorted(map(int, entry.days)) if days is None else sorted(days)
+            parts = [entry.days[str(day)] for day in wanted if str(day) in entry.days]
+            tables = [_read(self._folder / part, names) for part in parts]
+            empty = pa.schema([SCHEMA.field(name) for name in names]).empty_table()
+            return pa.concat_tables(tables) if tables else empty
+
+        return self._of_contents(read)
 
     def records(self, cluster: str) -> list[AttemptRecord]:
         """Attempts of a cluster as records."""
@@ -128,23 +121,32 @@ class HistoryStore:
 
     def inventory(self, cluster: str) -> Inventory:
         """Nodes and pools of a cluster."""
-        entry = self.manifest().clusters.get(cluster, ClusterEntry())
-        return Inventory() if entry.inventory is None else read_inventory(self._folder / entry.inventory)
+
+        def read(manifest: Manifest) -> Inventory:
+            name = manifest.clusters.get(cluster, ClusterEntry()).inventory
+            return Inventory() if name is None else read_inventory(self._folder / name)
+
+        return self._of_contents(read)
 
     def report(self, entry: ImportEntry) -> dict[str, Any]:
-        """The report of a file that was imported."""
-        found: dict[str, Any] = json.loads((self._folder / entry.report).read_text(encoding="utf-8"))
-        return found
+        """The report of a file that was imported.
 
-    def _sweep(self) -> None:
-        """Remove what no contents name: leftovers of imports that were killed, and parts replaced since."""
-        for left in self._folder.glob(_STAGING + "*"):
-            shutil.rmtree(left)
-        named = self.manifest().files()
-        for kind in ("parts", "inventory", "reports"):
-            for path in sorted((self._folder / kind).rglob("*.*")):
-                if path.is_file() and path.relative_to(self._folder).as_posix() not in named:
-                    path.unlink()
+        Raises:
+            InputError: if it cannot be read.
+        """
+        return _read_report(self._folder / entry.report)
+
+    def _of_contents(self, read: Callable[[Manifest], _Read]) -> _Read:
+        """What is read of the contents; anew if an import has replaced what they name in the meantime."""
+        manifest = self.manifest()
+        while True:
+            try:
+                return read(manifest)
+            except InputError:
+                now = self.manifest()
+                if now == manifest:
+                    raise
+                manifest = now
 
 
 class Importing:
@@ -153,18 +155,21 @@ class Importing:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def known(self, sha256: str, asked: str) -> ImportEntry | None:
-        """The import of the very same file, read in the same way."""
-        found = (
-            one for one in read_manifest(self._folder).imports if (one.sha256, one.asked) == (sha256, asked)
-        )
-        return next(found, None)
+    def known(self, sha256: str, asked: str) -> int | None:
+        """What the very same file, read in the same way, brought: how many attempts, nodes and pools."""
+        for one in read_manifest(self._folder).imports:
+            if (one.sha256, one.asked) == (sha256, asked):
+                report = _read_report(self._folder / one.report)
+                return sum(report[name] or 0 for name in _COUNTS)
+        return None
 
     @contextmanager
     def arrivals(self) -> Iterator[Arrivals]:
         """Room for what one file brings."""
-        with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self._folder) as staging:
-            yield Arrivals(Path(staging))
+        with writing(self._folder):
+            staging = tempfile.TemporaryDirectory(prefix=STAGING, dir=self._folder)
+        with staging as name:
+            yield Arrivals(Path(name))
 
     def keep(self, arrivals: Arrivals, clock: Clock, entry: ImportEntry, report: dict[str, Any]) -> None:
         """Bring in what a file has brought; until this returns the history is as it was before.
@@ -175,16 +180,20 @@ class Importing:
             InputError: if a cluster's instants are of another kind than those it has already.
         """
         manifest = read_manifest(self._folder)
-        counts = self._keep_attempts(arrivals, clock, manifest, entry)
-        names = {node.cluster for node in arrivals.nodes} | {pool.cluster for pool in arrivals.pools}
-        for cluster in sorted(names):
-            kept = manifest.clusters.setdefault(cluster, ClusterEntry(clock.value))
-            counts = _sum(counts, self._keep_inventory(arrivals, cluster, kept, entry))
-        report.update(zip(("new", "updated", "unchanged"), counts, strict=True))
-        (self._folder / "reports").mkdir(exist_ok=True)
-        replace_file(self._folder / entry.report, json.dumps(report, sort_keys=True).encode())
-        manifest.imports = [one for one in manifest.imports if one.report != entry.report] + [entry]
-        write_manifest(self._folder, manifest)
+        with writing(self._folder):
+            counts = self._keep_attempts(arrivals, clock, manifest, entry)
+            names = {node.cluster for node in arrivals.nodes} | {pool.cluster for pool in arrivals.pools}
+            for cluster in sorted(names):
+                kept = manifest.clusters.setdefault(cluster, ClusterEntry(clock.value))
+                counts = _sum(counts, self._keep_inventory(arrivals, cluster, kept, clock, entry))
+            report.update(zip(_COUNTS, counts, strict=True))
+            (self._folder / "reports").mkdir(exist_ok=True)
+            replace_file(self._folder / entry.report, json.dumps(report, sort_keys=True).encode())
+            manifest.imports = [one for one in manifest.imports if one.report != entry.report] + [entry]
+            for folder in sorted({(self._folder / name).parent for name in manifest.files()}):
+                if folder.is_dir():
+                    sync_folder(folder)
+            write_manifest(self._folder, manifest)
 
     def _keep_attempts(
         self, arrivals: Arrivals, clock: Clock, manifest: Manifest, entry: ImportEntry
@@ -192,12 +201,7 @@ class Importing:
         counts = (0, 0, 0)
         for (cluster, day), found in arrivals.segments.days():
             kept = manifest.clusters.setdefault(cluster, ClusterEntry(clock.value))
-            if kept.clock != clock.value:
-                message = (
-                    f"cluster {cluster!r} has {kept.clock} instants already, this file {clock.value} ones: "
-                    "name another --cluster, or give --origin"
-                )
-                raise InputError([Fault(entry.file, None, Rule.OUT_OF_RANGE, message)])
+            self._settle_clock(cluster, kept, clock, entry)
             name = kept.days.get(str(day))
             known = None if name is None else _read(self._folder / name, SCHEMA.names)
             result = merged(known, found)
@@ -208,12 +212,26 @@ class Importing:
                 kept.days[str(day)] = path
         return counts
 
+    def _settle_clock(self, cluster: str, kept: ClusterEntry, clock: Clock, entry: ImportEntry) -> None:
+        """One kind of instants per cluster; nodes without any go with both."""
+        if kept.clock == clock.value:
+            return
+        if kept.days or (kept.inventory and is_timed(read_inventory(self._folder / kept.inventory))):
+            message = (
+                f"cluster {shown(cluster)!r} has {kept.clock} instants already, this file has "
+                f"{clock.value} ones: name another --cluster, or give --origin"
+            )
+            raise InputError([Fault(entry.file, None, Rule.OUT_OF_RANGE, message)])
+        kept.clock = clock.value
+
     def _keep_inventory(
-        self, arrivals: Arrivals, cluster: str, kept: ClusterEntry, entry: ImportEntry
+        self, arrivals: Arrivals, cluster: str, kept: ClusterEntry, clock: Clock, entry: ImportEntry
     ) -> tuple[int, int, int]:
         known = Inventory() if kept.inventory is None else read_inventory(self._folder / kept.inventory)
         nodes = [one for one in arrivals.nodes if one.cluster == cluster]
         pools = [one for one in arrivals.pools if one.cluster == cluster]
+        if is_timed(Inventory(tuple(nodes), tuple(pools))):
+            self._settle_clock(cluster, kept, clock, entry)
         inventory, counts = merged_inventory(known, nodes, pools)
         if counts[0] or counts[1]:
             path = f"inventory/{folder_name(cluster)}-{entry.sha256[:12]}{entry.asked[:8]}.json"
@@ -232,11 +250,23 @@ def _sum(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, i
 
 
 def _read(path: Path, columns: Sequence[str]) -> pa.Table:
+    wanted = pa.schema([SCHEMA.field(name) for name in columns])
     try:
-        return pq.read_table(path, columns=list(columns), partitioning=None)
+        table = pq.read_table(path, columns=list(columns), partitioning=None)
+        if not table.schema.equals(wanted):
+            raise pa.ArrowInvalid("its columns are others")
     except (OSError, pa.ArrowException) as error:
-        message = f"this part of the history cannot be read: {error}. Remove the history and import it anew"
-        raise _refused(path, message) from error
+        message = f"this part of the history cannot be read: {shown(error)}. Import anew to another folder"
+        raise refused(path, message) from error
+    return table
+
+
+def _read_report(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise refused(path, f"this report of an import cannot be read: {shown(error)}") from error
+    return found
 
 
 def _write(path: Path, table: pa.Table) -> None:
@@ -246,7 +276,3 @@ def _write(path: Path, table: pa.Table) -> None:
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
     temporary.replace(path)
-
-
-def _refused(path: Path, message: str) -> InputError:
-    return InputError([Fault(str(path), None, Rule.UNREADABLE_FILE, message)])
