@@ -11,9 +11,8 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -60,8 +59,7 @@ _REFUSED: Final = {
 PARQUET_MAGIC: Final = b"PAR1"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of a text.
 
     Attributes:
@@ -240,11 +238,9 @@ def lines_of(file: IO[bytes]) -> Iterator[Line]:
             number += 1
             yield Line(number, "", fault="long")
             continue
-        for line in _lines(block):
-            number += 1
-            yield (
-                replace(line, number=number) if line.is_mended else Line(number, line.text, fault=line.fault)
-            )
+        for line in _lines(block, number + 1):
+            yield line
+            number = line.number
 
 
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
@@ -279,31 +275,31 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
         yield rest
 
 
-def _lines(block: bytes) -> Iterator[Line]:
+def _lines(block: bytes, first: int) -> Iterator[Line]:
     has_nul = b"\0" in block
     try:
         lines = block.decode().split("\n")
     except UnicodeDecodeError:
-        yield from _mended_lines(block)
+        yield from _mended_lines(block, first)
         return
     if not lines[-1]:
         lines.pop()
-    for ended in lines:
+    for number, ended in enumerate(lines, first):
         if has_nul and "\0" in ended:
-            yield Line(0, "", fault="nul")
+            yield Line(number, "", fault="nul")
         else:
-            yield Line(0, ended.removesuffix("\r"))
+            yield Line(number, ended.removesuffix("\r"))
 
 
-def _mended_lines(block: bytes) -> Iterator[Line]:
+def _mended_lines(block: bytes, first: int) -> Iterator[Line]:
     """Lines of which one at least is no UTF-8: each is looked at by itself."""
-    for ended in block.removesuffix(b"\n").split(b"\n"):
+    for number, ended in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
         raw = ended.removesuffix(b"\r")
         if b"\0" in raw:
-            yield Line(0, "", fault="nul")
+            yield Line(number, "", fault="nul")
             continue
         try:
-            yield Line(0, raw.decode())
+            yield Line(number, raw.decode())
         except UnicodeDecodeError:
             digest = hashlib.sha256(raw).hexdigest()[:16]
-            yield Line(0, raw.decode("utf-8", "replace"), is_mended=True, text_hash=digest)
+            yield Line(number, raw.decode("utf-8", "replace"), is_mended=True, text_hash=digest)
