@@ -229,6 +229,8 @@ def _finite(text: str) -> float:
 
 def _first_line(error: BaseException) -> str:
     """What the parser says, without the bytes that it shows beside it."""
+    if isinstance(error, UnicodeError):
+        return "a text holds half of a character"
     found = error.args[0] if error.args else ""
     text = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
     return text.strip().partition("\n")[0]

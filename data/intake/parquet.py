@@ -58,7 +58,7 @@ def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[I
     """
     place = 0
     try:
-        with pq.ParquetFile(path, memory_map=False, read_dictionary=_texts(path)) as file:
+        with pq.ParquetFile(path, memory_map=False, pre_buffer=False, read_dictionary=_texts(path)) as file:
             _check(file, path)
             names = None if columns is None else list(columns)
             for batch in file.iter_batches(batch_size=_batch_rows(file), columns=names):

@@ -80,13 +80,19 @@ def test_zeros_after_a_gzip_archive_are_padding(tmp_path):
     assert read_all(path) == TEXT
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zstd])
-@pytest.mark.parametrize("damage", ["cut", "garbage", "flipped"])
+@pytest.mark.parametrize(
+    ("pack", "damage"),
+    [
+        (gzip.compress, "cut"),
+        (gzip.compress, "garbage"),
+        (gzip.compress, "flipped"),  # zstd has a checksum only if asked for
+        (zstd, "cut"),
+        (zstd, "garbage"),
+    ],
+)
 def test_what_stands_before_a_break_of_an_archive_is_read(pack, damage, tmp_path):
     noise = b"".join(b"%08x\n" % zlib.crc32(b"%d" % k) for k in range(60_000))
     packed = bytearray(pack(noise))
-    if damage == "flipped" and pack is zstd:
-        pytest.skip("Arrow writes no checksums: a flipped bit need not break the archive")
     if damage == "cut":
         packed = packed[: len(packed) // 2]
     elif damage == "garbage":
