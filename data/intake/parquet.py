@@ -73,14 +73,19 @@ def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[I
 
 
 def _texts(path: Path) -> list[str]:
-    """Columns of text, which are read as words and places: a word that a file has once is in memory once."""
+    """Columns of text that are kept as words and places, and are read so: a word is in memory once.
+
+    Of other columns Arrow would remember every word until their row group ends.
+    """
     with pq.ParquetFile(path, memory_map=False) as file:
         columns = [file.schema.column(place) for place in range(len(file.schema.names))]
-    return [
-        one.path
-        for one in columns
-        if one.physical_type == "BYTE_ARRAY" and one.max_repetition_level == 0 and "." not in one.path
-    ]
+        groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
+        return [
+            one.path
+            for place, one in enumerate(columns)
+            if one.physical_type == "BYTE_ARRAY" and one.max_repetition_level == 0 and "." not in one.path
+            if any(group.column(place).has_dictionary_page for group in groups)
+        ]
 
 
 def _batch_rows(file: pq.ParquetFile) -> int:

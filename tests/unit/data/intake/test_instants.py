@@ -17,6 +17,11 @@ ZONES = [
     "UTC", "Europe/Zurich", "America/Los_Angeles", "Asia/Kolkata", "Asia/Kathmandu", "Australia/Adelaide",
     "Australia/Lord_Howe", "America/St_Johns", "Pacific/Apia", "Africa/Casablanca", "Africa/Monrovia",
 ]  # fmt: skip
+BAD = [
+    "2024-05-01T12:61:00", "2024-05-01T12:00:60", "2024-05-01T25:00:00", "0001-01-01T00:00:00",
+    "9999-12-31T23:59:59", "2024-05-01T1\u0662:00:00", "yyyy-mm-ddThh:mm:ss", "20240-5-01T12:00:00",
+]  # fmt: skip
+DAY_S = 86_400
 ZURICH = ZoneInfo("Europe/Zurich")
 HOWE = ZoneInfo("Australia/Lord_Howe")
 
@@ -25,11 +30,15 @@ def at(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
+def naive(epoch_s: int) -> datetime:
+    return datetime.fromtimestamp(epoch_s, UTC).replace(tzinfo=None)
+
+
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(
     st.sampled_from(ZONES),
     st.lists(
-        st.datetimes(datetime(1970, 1, 3), datetime(2099, 12, 30)).map(lambda one: one.replace(microsecond=0)),
+        st.integers(2 * DAY_S, 47_000 * DAY_S).map(naive),
         min_size=1, max_size=8,
     ),
 )  # fmt: skip
@@ -45,10 +54,9 @@ def test_around_each_change_of_clocks_every_minute_is_right(zone):
     """Minutes of local clocks, from the instants themselves."""
     tz = ZoneInfo(zone)
     stamps = Stamps(tz)
-    for start in (datetime(2024, 3, 9, 22), datetime(2024, 3, 30, 22), datetime(2024, 4, 6, 12),
-                  datetime(2024, 10, 5, 12), datetime(2024, 10, 26, 22), datetime(2024, 11, 2, 22)):  # fmt: skip
+    for start in ("03-09T22", "03-30T22", "04-06T12", "10-05T12", "10-26T22", "11-02T22"):
         for minute in range(0, 20 * 60, 7):
-            instant = (start + timedelta(minutes=minute)).replace(tzinfo=UTC)
+            instant = datetime.fromisoformat(f"2024-{start}:00:00+00:00") + timedelta(minutes=minute)
             local = instant.astimezone(tz)
             found = stamps.parse(local.replace(tzinfo=None).isoformat())
             assert instant.timestamp() in {found.epoch_s, found.later_s}
@@ -67,8 +75,7 @@ def test_half_an_hour_on_lord_howe_is_told_apart():
 
 def test_bad_stamps_stay_bad_and_cost_no_memory():
     stamps = Stamps(ZURICH)
-    for text in ("2024-05-01T12:61:00", "2024-05-01T12:00:60", "2024-05-01T25:00:00", "0001-01-01T00:00:00",
-                 "9999-12-31T23:59:59", "2024-05-01T1\u0662:00:00", "yyyy-mm-ddThh:mm:ss", "20240-5-01T12:00:00"):  # fmt: skip
+    for text in BAD:
         for _ in range(2):
             with pytest.raises(ValueError, match=r"no time stamp|no calendar|outside of|on no"):
                 stamps.parse(text)
@@ -125,9 +132,8 @@ def test_the_order_of_things_tells_which_of_two_hours_it_was():
     made, _ = times(submit="2024-10-27T02:50:00", start="2024-10-27T02:10:00", end="2024-10-27T02:30:00")
     assert made.submit_s == at("2024-10-27T02:50:00+02:00")
     assert made.start_s == at("2024-10-27T02:10:00+01:00")
-    with pytest.raises(RejectedError):  # no hour is left for an end before such a start
-        times(submit="2024-10-27T02:50:00", start="2024-10-27T02:10:00", end="2024-10-27T02:01:00", after_s=None,
-              elapsed_s=None, tz=ZoneInfo("UTC"))  # fmt: skip
+    with pytest.raises(RejectedError):  # this clock showed no hour twice
+        times(submit="2024-10-27T02:50:00", start="2024-10-27T02:10:00", tz=ZoneInfo("UTC"))
 
 
 def test_a_job_with_a_higher_id_was_submitted_later():
@@ -166,8 +172,12 @@ def test_clocks_that_differ_by_two_seconds_are_forgiven_and_no_more():
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(
-    st.sampled_from(ZONES), st.integers(0, 400 * 86_400), st.integers(0, 7200), st.integers(0, 7200), st.booleans()
-)  # fmt: skip
+    st.sampled_from(ZONES),
+    st.integers(0, 400 * DAY_S),
+    st.integers(0, 7200),
+    st.integers(0, 7200),
+    st.booleans(),
+)
 def test_what_a_local_clock_showed_comes_back(zone, submit, wait, run, has_elapsed):
     """Every job of a cluster in any zone: with its length known, it lasts as long as it did."""
     tz = ZoneInfo(zone)

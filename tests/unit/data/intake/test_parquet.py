@@ -149,8 +149,7 @@ def test_a_broken_page_after_good_rows_is_a_break(tmp_path):
     third = pq.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
     content[third : third + 200] = bytes(200)
     path.write_bytes(content)
-    found = []
-    with pytest.raises(BrokenFileError, match="breaks after row [1-9]"):
-        for place, _ in parquet_rows(path):
-            found.append(place)  # noqa: PERF402 - those before the error count
+    found: list[int] = []
+    with pytest.raises(BrokenFileError, match=r"breaks after row [1-9]"):
+        found.extend(place for place, _ in parquet_rows(path))
     assert 8_000 <= len(found) <= 20_000
