@@ -91,9 +91,10 @@ def _filled(
         gaps = table[name].is_null().to_numpy()
         if not gaps[groups].any():
             continue
-        is_said = both[name].is_valid().to_numpy()[rows]
+        fills = both[name].is_valid().to_numpy()[rows] & gaps[groups]
+        if not fills.any():
+            continue
         source = np.arange(len(table), dtype=np.int64) + len(both)
-        fills = is_said & gaps[groups]
         source[groups[fills]] = rows[fills]  # of several the last is kept: it knows most
         column = pa.chunked_array([*both[name].chunks, *table[name].chunks], both[name].type)
         table = table.set_column(
