@@ -12,6 +12,10 @@ from data.stamps import MAX_INSTANT_S, MIN_INSTANT_S, Doubt, Instant, NoZoneErro
 MOST_HOURS: Final = 50_000
 """Hours that are remembered: more than five years of them."""
 
+_PAST_THE_HOUR: Final = {
+    f":{minute:02d}:{second:02d}": 60.0 * minute + second for minute in range(60) for second in range(60)
+}
+
 CLOSE_S: Final = 2.0
 """An instant at most so much before the one it follows is the clocks' doing."""
 
@@ -24,6 +28,14 @@ class Stamps:
         self._tz = tz
         self._hours: dict[str, float | None] = {}
 
+    def certain_s(self, text: str) -> float | None:
+        """The instant of a stamp like one that was read before; None where `parse` has to look closely."""
+        try:
+            hour_s = self._hours[text[:13] + text[19:]]
+            return None if hour_s is None else hour_s + _PAST_THE_HOUR[text[13:19]]
+        except KeyError:
+            return float(text) if len(text) == 10 and text.isascii() and text.isdigit() else None
+
     def parse(self, text: str) -> Instant:
         """The instant of a stamp.
 
@@ -31,22 +43,20 @@ class Stamps:
             NoZoneError: if it has no offset and there is no zone.
             ValueError: if it is no stamp, or lies outside of 1970 to 2100.
         """
-        if len(text) == 19 and text[13] == ":" and text[16] == ":":
-            hour = text[:13]
-            hour_s = self._hours[hour] if hour in self._hours else self._hour_s(hour)
-            minutes, seconds = text[14:16], text[17:19]
-            if hour_s is not None and (minutes + seconds).isdecimal() and text.isascii():
-                minute, second = int(minutes), int(seconds)
-                if minute < 60 and second < 60:
-                    epoch_s = hour_s + 60 * minute + second
-                    return Instant(epoch_s, Doubt.NONE, epoch_s)
+        past_s = _PAST_THE_HOUR.get(text[13:19])
+        if past_s is not None and text[19:20] != ".":
+            hour = text[:13] + text[19:]
+            hour_s = self._hours[hour] if hour in self._hours else self._hour_s(text[:13], text[19:])
+            if hour_s is not None:
+                return Instant(hour_s + past_s, Doubt.NONE, hour_s + past_s)
         return parse_stamp(text, self._tz)
 
-    def _hour_s(self, hour: str) -> float | None:
+    def _hour_s(self, hour: str, offset: str) -> float | None:
         """The epoch of an hour's beginning; None where its minutes need a closer look."""
         try:
-            first, last = (parse_stamp(f"{hour}:{rest}", self._tz) for rest in ("00:00", "59:59"))
-            half = parse_stamp(f"{hour}:30:00", self._tz)
+            first, half, last = (
+                parse_stamp(f"{hour}:{rest}{offset}", self._tz) for rest in ("00:00", "30:00", "59:59")
+            )
         except NoZoneError:
             raise
         except ValueError:
@@ -55,8 +65,7 @@ class Stamps:
         is_even &= last.epoch_s - first.epoch_s == 3599.0 and half.epoch_s - first.epoch_s == 1800.0
         if len(self._hours) >= MOST_HOURS:
             self._hours.clear()
-        self._hours[hour] = first.epoch_s if is_even else None
-        return self._hours[hour]
+        return self._hours.setdefault(hour + offset, first.epoch_s if is_even else None)
 
 
 @dataclass(frozen=True, slots=True)

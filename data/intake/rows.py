@@ -56,6 +56,11 @@ class Notes:
             raise ValueError(f"{rule} rejects a row: raise RejectedError")
         self._notes.append(Note(rule, message))
 
+    def extend(self, notes: Sequence[Note]) -> None:
+        """Say what was found out before; none of it rejects."""
+        if notes:
+            self._notes.extend(notes)
+
     def taken(self) -> tuple[Note, ...]:
         """What was said since the last call."""
         if not self._notes:

@@ -34,6 +34,7 @@ _PLAIN: Final[tuple[tuple[str, pa.DataType], ...]] = (
     ("gpus_given_milli", _INT),
     ("gpu_type", _TEXT),
     ("mig_profile", _TEXT),
+    ("gpu_shards", _INT),
     ("cpus", _REAL),
     ("memory_mib", _REAL),
     ("num_nodes", _INT),
