@@ -19,7 +19,7 @@ class RecordError(ValueError):
     """What a row says of a job cannot be."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # never changed; frozen ones take three times as long to make
 class AttemptRecord:
     """What is known of one attempt. Times are epoch seconds, UTC; None is what the source does not say.
 

@@ -11,17 +11,17 @@ from typing import Any, Final
 
 from data.intake.delimited import Fields, csv_lines, other_width, split_lines
 from data.intake.format import Format, Head, Kind, Match, Reading
-from data.intake.instants import Stamps, parsed
+from data.intake.instants import CLOSE_S, Stamps, parsed
 from data.intake.rows import Note, Notes, RejectedError, Row, quoted, rows_from
 from data.intake.rules import ImportRule
 from data.intake.source import BrokenFileError, lines_of, opened, refuse
 from data.intake.text import clean, cleaned
 from data.records import AttemptRecord
 from data.rules import Rule, shown
-from data.slurm.attempts import Told, Who, limit_of, nodes_of, record_of, texts, who
+from data.slurm.attempts import Told, limit_of, nodes_of, record_of, texts, who
 from data.slurm.durations import is_null, parse_elapsed_s
 from data.slurm.job_ids import parse_job_id
-from data.slurm.lives import Ended, Lived, Spent, computed, ended, lived
+from data.slurm.lives import Ended, Lived, Spent, ended, lived
 from data.slurm.resources import Resources, Words, resources
 from data.slurm.sacct_header import Header, header_of, is_fixed_width
 from data.slurm.states import parse_state
@@ -131,8 +131,8 @@ class _Parser:
         self._options = reading.options
         self._header = header
         self._width = len(header.names)
+        self._free = header.free()
         self._stamps = Stamps(reading.options.tz)
-        self._certain_s = self._stamps.certain_s
         self._id, self._whose, self._when = self._picks(_ID), self._picks(_WHOSE), self._picks(_WHEN)
         self._spent, self._told, self._words = self._picks(_SPENT), self._picks(_TOLD), self._picks(_WORDS)
         self._tells_place = not {"nodelist", "alloctres"}.isdisjoint(header.names)
@@ -160,7 +160,8 @@ class _Parser:
     def parse(self, fields: Fields, notes: Notes) -> list[AttemptRecord]:
         """The attempt of a line."""
         values = self._fitted(fields.values, notes)
-        which = self._who(values, notes)
+        job_id, raw_id = self._id(values)
+        which = who(job_id, raw_id, notes)
         cluster, pool, account, user, uid, qos, reason = self._whose(values)
         state_word, limit_raw, limit_text, name, node_list, restarts = self._told(values)
         own = self._clusters.get(cluster) or self._cluster(cluster)
@@ -172,9 +173,8 @@ class _Parser:
         when = self._lived(values, state, is_placed, (own, which.array_id or which.raw_id, restarts), notes)
         limit = limit_of(limit_raw, limit_text, whose.pool, self._options, notes)
         kept_name = clean(name, notes, "name")
-        notes.extend(whose.notes)
-        notes.extend(state.notes)
-        notes.extend(found.notes)
+        if whose.notes or state.notes or found.notes:
+            notes.extend((*whose.notes, *state.notes, *found.notes))
         if fields.is_mended:
             notes.add(ImportRule.NOT_UTF8, "bytes that are not UTF-8 were replaced")
         told = Told(state, found, limit, whose, kept_name, nodes, fields.bytes_hash)
@@ -182,7 +182,7 @@ class _Parser:
 
     def _fitted(self, values: list[str], notes: Notes) -> list[str]:
         """The line's fields and an empty one."""
-        width, free = self._width, self._header.free
+        width, free = self._width, self._free
         if len(values) == width:
             values.append("")
             return values
@@ -198,12 +198,6 @@ class _Parser:
         name = self._header.names[place]
         notes.add(ImportRule.SURPLUS_DELIMITER, f"the delimiter stood in {name}; it is {quoted(text)}")
         return [*values[:place], text, *values[end : len(values) - is_closed], ""]
-
-    def _who(self, values: list[str], notes: Notes) -> Who:
-        job_id, raw = self._id(values)
-        if job_id.casefold() == "jobid" or raw.casefold() == "jobidraw":
-            raise RejectedError(ImportRule.BAD_JOB_ID, "the line is the header once more")
-        return who(job_id, raw, notes)
 
     def _cluster(self, name: str) -> str:
         own = self._options.cluster_of(None if is_null(name) else cleaned(name)[0])
@@ -237,31 +231,18 @@ class _Parser:
         place: tuple[str, str, str],
         notes: Notes,
     ) -> Lived:
-        submit, eligible, start, end = self._when(values)
+        stamps = self._when(values)
         elapsed_raw, elapsed, suspended = self._spent(values)
-        spent = Spent(_elapsed_s(elapsed_raw, elapsed, notes), _elapsed_s("", suspended, notes), is_placed)
-        certain_s = self._certain_s
-        submit_s, eligible_s, start_s, end_s = (
-            certain_s(submit),
-            certain_s(eligible),
-            certain_s(start),
-            certain_s(end),
-        )
-        if (
-            submit_s is not None
-            and eligible_s is not None
-            and start_s is not None
-            and end_s is not None
-            and submit_s <= eligible_s
-            and submit_s <= start_s < end_s
-            and state.cause is not EndCause.NOT_ENDED
-        ):
-            when = computed(Lived(submit_s, eligible_s, start_s, end_s), spent, notes)
-        else:
-            stamps = self._stamps
+        elapsed_s = _elapsed_s(elapsed_raw, elapsed, notes)
+        certain = self._stamps.certain_s(*stamps)
+        when = None
+        if certain is not None and elapsed_s is not None and state.cause is not EndCause.NOT_ENDED:
+            when = _as_it_should_be(certain, elapsed_s)
+        if when is None:
+            spent = Spent(elapsed_s, _elapsed_s("", suspended, notes), is_placed)
             found = {
-                name: None if is_null(text) else parsed(stamps, text, name)
-                for name, text in zip(_WHEN, (submit, eligible, start, end), strict=True)
+                name: None if is_null(text) else parsed(self._stamps, text, name)
+                for name, text in zip(_WHEN, stamps, strict=True)
             }
             when = lived(found, state, spent, notes, self._after_s(place))
         if place[:2] != self._before[:2] and place[2] in _NEVER_RESTARTED:
@@ -275,6 +256,14 @@ class _Parser:
         if cluster != before_cluster or not (job.isdecimal() and before.isdecimal()):
             return None
         return submit_s if int(before) <= int(job) else None
+
+
+def _as_it_should_be(instants: list[float], elapsed_s: float) -> Lived | None:
+    """A life with nothing odd about it, as nearly all are; None where `lived` has to look closely."""
+    submit_s, eligible_s, start_s, end_s = instants
+    if submit_s <= eligible_s and submit_s <= start_s < end_s and elapsed_s <= end_s - start_s + CLOSE_S:
+        return Lived(submit_s, eligible_s, start_s, end_s, elapsed_s)
+    return None
 
 
 def _elapsed_s(raw: str, text: str, notes: Notes) -> float | None:

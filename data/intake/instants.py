@@ -26,15 +26,18 @@ class Stamps:
     def __init__(self, tz: ZoneInfo | None) -> None:
         """Read naive stamps in this zone; None: refuse them."""
         self._tz = tz
-        self._hours: dict[str, float | None] = {}
+        self._hours: dict[str, float] = {}
+        self._odd_hours: set[str] = set()
 
-    def certain_s(self, text: str) -> float | None:
-        """The instant of a stamp like one that was read before; None where `parse` has to look closely."""
+    def certain_s(self, *texts: str) -> list[float] | None:
+        """Instants of stamps like ones that were read before; None where `parse` has to look closely."""
+        hours = self._hours
         try:
-            hour_s = self._hours[text[:13] + text[19:]]
-            return None if hour_s is None else hour_s + _PAST_THE_HOUR[text[13:19]]
+            return [hours[text[:13] + text[19:]] + _PAST_THE_HOUR[text[13:19]] for text in texts]
         except KeyError:
-            return float(text) if len(text) == 10 and text.isascii() and text.isdigit() else None
+            if all(len(text) == 10 and text.isascii() and text.isdigit() for text in texts):
+                return [float(text) for text in texts]
+            return None
 
     def parse(self, text: str) -> Instant:
         """The instant of a stamp.
@@ -46,7 +49,9 @@ class Stamps:
         past_s = _PAST_THE_HOUR.get(text[13:19])
         if past_s is not None and text[19:20] != ".":
             hour = text[:13] + text[19:]
-            hour_s = self._hours[hour] if hour in self._hours else self._hour_s(text[:13], text[19:])
+            hour_s = self._hours.get(hour)
+            if hour_s is None and hour not in self._odd_hours:
+                hour_s = self._hour_s(text[:13], text[19:])
             if hour_s is not None:
                 return Instant(hour_s + past_s, Doubt.NONE, hour_s + past_s)
         return parse_stamp(text, self._tz)
@@ -63,9 +68,13 @@ class Stamps:
             return None
         is_even = all(one.doubt is Doubt.NONE for one in (first, half, last))
         is_even &= last.epoch_s - first.epoch_s == 3599.0 and half.epoch_s - first.epoch_s == 1800.0
-        if len(self._hours) >= MOST_HOURS:
+        if len(self._hours) + len(self._odd_hours) >= MOST_HOURS:
             self._hours.clear()
-        return self._hours.setdefault(hour + offset, first.epoch_s if is_even else None)
+            self._odd_hours.clear()
+        if is_even:
+            return self._hours.setdefault(hour + offset, first.epoch_s)
+        self._odd_hours.add(hour + offset)
+        return None
 
 
 @dataclass(frozen=True, slots=True)

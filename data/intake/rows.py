@@ -1,7 +1,6 @@
 """One row of a source on its way to records, and what is said about it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from data.intake.rules import Action, ImportRule
@@ -70,8 +69,7 @@ class Notes:
         return taken
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of a source, read.
 
     Attributes:
@@ -82,7 +80,7 @@ class Row:
 
     line: int
     records: Sequence[Record] = ()
-    notes: tuple[Note, ...] = field(default=())
+    notes: tuple[Note, ...] = ()
 
     @property
     def action(self) -> Action | None:

@@ -76,7 +76,6 @@ class Header(NamedTuple):
         """Whether its rows can be told to be jobs."""
         return not self.known.isdisjoint({"jobid", "jobidraw"})
 
-    @property
     def free(self) -> tuple[int, ...]:
         """Places of the columns that may hold the delimiter."""
         may_hold = _FREE | _WITH_COMMAS if self.delimiter == "," else _FREE
