@@ -1,6 +1,7 @@
 """Lines as `sacct --parsable2` prints them, as many as wanted, with what real files have mixed in."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -24,11 +25,40 @@ _TYPES = ("a100", "h100", "v100", "a100_1g.5gb")
 _TYPE_SHARES = (0.6, 0.2, 0.17, 0.03)
 _WIDTHS = (0, 1, 2, 4, 8)
 _WIDTH_SHARES = (0.15, 0.55, 0.12, 0.12, 0.06)
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """What is not usual about a line; `{job}` and `{next}` stand for its job and the one after it."""
+
+    raw: str = "{job}"
+    shown: str = "{job}"
+    name: str | None = None
+    state: str | None = None
+    has_run: bool = True
+    is_later: bool = False
+    is_suspended: bool = False
+    gpus: str | None = None
+    encoding: str = "utf-8"
+
+
 _ODD = (
-    ("step", 0.02), ("twice", 0.005), ("requeued", 0.01), ("never-ran", 0.03), ("bar", 0.005),
-    ("unicode", 0.01), ("invisible", 0.001), ("latin-1", 0.0002), ("unknown-state", 0.001), ("no-id", 0.0005),
-    ("pending-array", 0.002), ("het", 0.004), ("shard", 0.005), ("suspended", 0.005),
-)  # fmt: skip
+    (0.02, (Odd(raw="{job}.batch", shown="{job}.batch", name="batch"),)),
+    (0.005, (Odd(), Odd())),
+    (0.01, (Odd(state="REQUEUED"), Odd(is_later=True))),
+    (0.03, (Odd(state="CANCELLED by 1021", has_run=False),)),
+    (0.005, (Odd(name="a|b"),)),
+    (0.01, (Odd(name="d\u00e9d\u00e9 {job}"),)),
+    (0.001, (Odd(name="x\u202e{job}"),)),
+    (0.0002, (Odd(name="d\u00e9j\u00e0 {job}", encoding="latin-1"),)),
+    (0.001, (Odd(state="TELEPORTED"),)),
+    (0.0005, (Odd(raw="", shown=""),)),
+    (0.002, (Odd(shown="{job}_[1-40%4]", state="PENDING", has_run=False),)),
+    (0.004, (Odd(shown="{job}+0"), Odd(raw="{next}", shown="{job}+1"))),
+    (0.005, (Odd(gpus="gres/shard=2"),)),
+    (0.005, (Odd(is_suspended=True),)),
+)
+_USUAL = Odd()
 
 
 @lru_cache(maxsize=4_096)
@@ -82,95 +112,54 @@ class _Block:
         self.cores = rng.choice((1, 4, 8, 16, 32), _BLOCK).tolist()
         self.array = (rng.random(_BLOCK) < 0.25).tolist()
         self.energy = np.where(rng.random(_BLOCK) < 0.3, rng.integers(1, 10**9, _BLOCK), 0).tolist()
-        odd = np.searchsorted(np.cumsum([share for _, share in _ODD]), rng.random(_BLOCK), side="right")
-        self.odd = [_ODD[k][0] if k < len(_ODD) else "" for k in odd.tolist()]
+        self.odd = np.searchsorted(
+            np.cumsum([share for share, _ in _ODD]), rng.random(_BLOCK), side="right"
+        ).tolist()
 
     def lines(self) -> Iterator[bytes]:
         array = task = 0
         for k in range(_BLOCK):
             job = self.next_job
             self.next_job += 1
-            odd = self.odd[k]
-            shown = str(job)
-            if self.array[k] and not odd:
-                array, task = (array, task + 1) if task and task < 40 else (job, 1)
-                shown = f"{array}_{task}"
+            if self.odd[k] < len(_ODD):
+                task = 0
+                for odd in _ODD[self.odd[k]][1]:
+                    self.next_job += odd.raw == "{next}"
+                    yield self._line(k, job, odd.raw.format(job=job, next=job + 1), odd)
+            elif self.array[k]:
+                array, task = (array, task + 1) if 0 < task < 40 else (job, 1)
+                yield self._line(k, job, str(job), _USUAL, f"{array}_{task}")
             else:
                 task = 0
-            if not odd:
-                yield self._line(k, str(job), shown).encode()
-            else:
-                yield from self._odd_lines(k, job, odd)
+                yield self._line(k, job, str(job), _USUAL)
 
-    def _odd_lines(self, k: int, job: int, odd: str) -> Iterator[bytes]:
-        raw = str(job)
-        match odd:
-            case "step":
-                yield self._line(k, f"{raw}.batch", f"{raw}.batch", name="batch").encode()
-            case "twice":
-                line = self._line(k, raw, raw).encode()
-                yield line
-                yield line
-            case "requeued":
-                yield self._line(k, raw, raw, state="REQUEUED").encode()
-                yield self._line(k, raw, raw, later_s=self.wait[k] + self.life[k]).encode()
-            case "never-ran":
-                yield self._line(k, raw, raw, state="CANCELLED by 1021", ran=False).encode()
-            case "bar":
-                yield self._line(k, raw, raw, name="a|b").encode()
-            case "unicode":
-                yield self._line(k, raw, raw, name=f"d\u00e9d\u00e9 {k}").encode()
-            case "invisible":
-                yield self._line(k, raw, raw, name=f"x\u202e{k}").encode()
-            case "latin-1":
-                yield self._line(k, raw, raw, name=f"d\u00e9j\u00e0 {k}").encode("latin-1")
-            case "unknown-state":
-                yield self._line(k, raw, raw, state="TELEPORTED").encode()
-            case "no-id":
-                yield self._line(k, "", "").encode()
-            case "pending-array":
-                yield self._line(k, raw, f"{raw}_[1-{40 + k % 100}%4]", state="PENDING", ran=False).encode()
-            case "het":
-                yield self._line(k, raw, f"{job}+0").encode()
-                yield self._line(k, str(job + 1), f"{job}+1").encode()
-                self.next_job += 1
-            case "shard":
-                yield self._line(k, raw, raw, gpus="gres/shard=2").encode()
-            case "suspended":
-                yield self._line(k, raw, raw, suspended_s=self.life[k] // 2).encode()
-
-    def _line(
-        self,
-        k: int,
-        raw: str,
-        shown: str,
-        *,
-        name: str | None = None,
-        state: str | None = None,
-        ran: bool = True,
-        later_s: int = 0,
-        suspended_s: int = 0,
-        gpus: str | None = None,
-    ) -> str:
-        width, cores, user = self.width[k], self.cores[k], self.user[k]
-        submit_s = self.submit[k] + later_s
+    def _line(self, k: int, job: int, raw: str, odd: Odd, shown: str | None = None) -> bytes:
+        cores, user, life_s = self.cores[k], self.user[k], self.life[k]
+        submit_s = self.submit[k] + (self.wait[k] + life_s) * odd.is_later
         start_s = submit_s + self.wait[k]
-        end_s = start_s + self.life[k]
-        words = "" if not width else f",gres/gpu={width}"
-        given = "" if not width else f",gres/gpu:{self.kind[k]}={width}{words}"
-        if gpus is not None:
-            words = given = f",{gpus}"
-        energy = f",energy={self.energy[k]}" if self.energy[k] else ""
-        asked = f"billing={cores},cpu={cores}{words},mem={4 * cores}G,node=1"
-        got = f"billing={cores},cpu={cores}{energy}{given},mem={4 * cores}G,node=1" if ran else ""
-        state = state or self.state[k]
-        is_over = ran or state != "PENDING"
+        suspended_s = life_s // 2 * odd.is_suspended
+        state = odd.state or self.state[k]
+        asked, given = self._tres(k, odd)
+        name = (odd.name or f"train-{self.name[k]}").format(job=job)
         minutes, seconds = divmod(suspended_s, 60)
-        return (
-            f"{raw}|{shown}|alpha|u{user:03d}|g{user % 20:02d}|{'gpu' if width else 'cpu'}|normal|{state}"
-            f"|{_stamp(submit_s)}|{_stamp(submit_s)}|{_stamp(start_s) if ran else 'None'}"
-            f"|{_stamp(end_s) if is_over else 'Unknown'}|{self.life[k] - suspended_s if ran else 0}"
-            f"|{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}|{self.limit[k]}|1"
-            f"|{f'n{self.name[k] % 200:03d}' if ran else 'None assigned'}|{cores}|{4 * cores}G|{asked}|{got}|None"
-            f"|{name or f'train-{self.name[k]}'}\n"
-        )
+        fields = (
+            raw, shown or odd.shown.format(job=job), "alpha", f"u{user:03d}", f"g{user % 20:02d}",
+            "gpu" if self.width[k] else "cpu", "normal", state, _stamp(submit_s), _stamp(submit_s),
+            _stamp(start_s) if odd.has_run else "None",
+            "Unknown" if state == "PENDING" else _stamp(start_s + life_s),
+            str(life_s - suspended_s if odd.has_run else 0),
+            f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}", self.limit[k], "1",
+            f"n{self.name[k] % 200:03d}" if odd.has_run else "None assigned", str(cores), f"{4 * cores}G",
+            asked, given, "None", name,
+        )  # fmt: skip
+        return ("|".join(fields) + "\n").encode(odd.encoding)
+
+    def _tres(self, k: int, odd: Odd) -> tuple[str, str]:
+        width, cores = self.width[k], self.cores[k]
+        asked = given = "" if odd.gpus is None else f",{odd.gpus}"
+        if odd.gpus is None and width:
+            asked = f",gres/gpu={width}"
+            given = f",gres/gpu:{self.kind[k]}={width}{asked}"
+        energy = f",energy={self.energy[k]}" if self.energy[k] else ""
+        begin, end = f"billing={cores},cpu={cores}", f",mem={4 * cores}G,node=1"
+        return f"{begin}{asked}{end}", f"{begin}{energy}{given}{end}" if odd.has_run else ""

@@ -22,7 +22,7 @@ from data.slurm.attempts import Told, limit_of, nodes_of, record_of, texts, who
 from data.slurm.durations import is_null, parse_elapsed_s
 from data.slurm.job_ids import parse_job_id
 from data.slurm.lives import Ended, Lived, Spent, ended, lived
-from data.slurm.resources import Resources, Words, resources
+from data.slurm.resources import NO_GPU_COUNTS, Resources, Words, resources
 from data.slurm.sacct_header import Header, header_of, is_fixed_width
 from data.slurm.states import parse_state
 from domain.attempts import EndCause
@@ -34,7 +34,6 @@ COMMAND: Final = (
 )
 """How to export: docs/formats/sacct.md says more."""
 
-TRES_HINT: Final = "set AccountingStorageTRES=gres/gpu in slurm.conf; jobs from then on are counted"
 _MOST_CLUSTERS: Final = 100
 _NEVER_RESTARTED: Final = ("", "0")
 _ENERGY: Final = re.compile(r"energy=[^,]*,?")
@@ -154,7 +153,7 @@ class _Parser:
         if len(self._clusters) > 1:
             self._reading.facts["clusters_named"] = sorted(map(shown, self._clusters))
         if self._names_tres and not self._names_gpus:
-            message = f"the columns of TRES and GRES name no GPU of any job: {TRES_HINT}"
+            message = f"the columns of TRES and GRES name no GPU of any job: {NO_GPU_COUNTS}"
             raise refuse(self._reading.path, Rule.NO_GPU_COUNTS, message)
 
     def parse(self, fields: Fields, notes: Notes) -> list[AttemptRecord]:

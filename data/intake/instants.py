@@ -115,14 +115,17 @@ def resolve(
         _tell_doubt(name, one, notes)
     submit_s = _late_enough(submit, ordered_after_s)
     start_s = None if start is None else _late_enough(start, submit_s)
-    end_s = None if end is None else _late_enough(end, start_s)
+    end_s = None if end is None else _late_enough(end, submit_s if start_s is None else start_s)
     if start is not None and end is not None and elapsed_s is not None:
         start_s, end_s = (
-            fold_by_length(start, end, elapsed_s) if _is_doubtful(start, end) else (start_s, end_s)
+            fold_by_length(start, end, elapsed_s, submit_s) if _is_doubtful(start, end) else (start_s, end_s)
         )
     eligible_s = None if eligible is None else _late_enough(eligible, submit_s)
     start_s = _in_order("start", start_s, "submission", submit_s, notes)
-    end_s = _in_order("end", end_s, "start", submit_s if start_s is None else start_s, notes)
+    if start_s is None:
+        end_s = _in_order("end", end_s, "submission", submit_s, notes)
+    else:
+        end_s = _in_order("end", end_s, "start", start_s, notes)
     if eligible_s is not None:
         eligible_s = max(eligible_s, submit_s)
     return Times(submit_s, eligible_s, start_s, end_s)

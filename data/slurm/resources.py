@@ -14,6 +14,12 @@ from data.records import MILLI
 from data.slurm.amounts import parse_count, parse_memory, tres_entries
 from data.slurm.gpus import MIG_NAME, Gpus, mig_profile, parse_gres, parse_tres
 
+NO_GPU_COUNTS: Final = (
+    "the site does not account for GPUs. Set AccountingStorageTRES=gres/gpu in slurm.conf: jobs from then on "
+    "are counted. If this is a time or a partition without GPU jobs, export more"
+)
+"""What to do where no TRES of a file names a GPU."""
+
 Parsed = TypeVar("Parsed")
 
 
@@ -189,6 +195,3 @@ def _parsed(
     except ValueError as error:
         notes.append(Note(rule, f"{what} {quoted(text)} is taken as not known: {quoted(error)}"))
         return None
-
-
-NO_RESOURCES: Final = resources(Words())
