@@ -49,17 +49,17 @@ class Resources(NamedTuple):
         names_gpus: whether any GPU, share of one or percent of one is.
     """
 
-    gpus_asked_milli: int | None
-    gpus_given_milli: int | None
-    gpu_type: str | None
-    mig_profile: str | None
-    gpu_shards: int | None
-    cpus: float | None
-    memory_mib: float | None
-    num_nodes: int | None
-    notes: tuple[Note, ...]
-    names_tres: bool
-    names_gpus: bool
+    gpus_asked_milli: int | None = None
+    gpus_given_milli: int | None = None
+    gpu_type: str | None = None
+    mig_profile: str | None = None
+    gpu_shards: int | None = None
+    cpus: float | None = None
+    memory_mib: float | None = None
+    num_nodes: int | None = None
+    notes: tuple[Note, ...] = ()
+    names_tres: bool = False
+    names_gpus: bool = False
 
 
 @lru_cache(maxsize=2**16)
