@@ -24,12 +24,12 @@ class Fields(NamedTuple):
     Attributes:
         values: its fields, not trimmed.
         is_mended: whether bytes that are not UTF-8 were replaced in it.
-        text_hash: of the bytes of its first line that was mended, as `Line` has it.
+        bytes_hash: of the line's bytes as they were, where some were replaced.
     """
 
     values: list[str]
     is_mended: bool = False
-    text_hash: str | None = None
+    bytes_hash: str | None = None
 
 
 def readable(lines: Iterable[Line]) -> Iterator[tuple[int, Line | Unreadable]]:
@@ -86,7 +86,7 @@ def other_width(values: list[str], columns: int) -> str:
 def _quoted(first: Line, waiting: list[Line], source: Iterator[Line], delimiter: str) -> Fields | Unreadable:
     """The record that begins on a line with a quote; lines it turns out not to need go back to `waiting`."""
     try:
-        return Fields(_parsed([first.text], delimiter), first.is_mended, first.text_hash)
+        return Fields(_parsed([first.text], delimiter), first.is_mended, first.bytes_hash)
     except csv.Error as error:
         broken = error
     taken = [first]
@@ -97,7 +97,7 @@ def _quoted(first: Line, waiting: list[Line], source: Iterator[Line], delimiter:
     except csv.Error as error:
         waiting[:0] = taken[1:]
         return _bad_quoting(error)
-    hashes = [line.text_hash for line in taken if line.is_mended]
+    hashes = [line.bytes_hash for line in taken if line.is_mended]
     return Fields(values, bool(hashes), hashes[0] if hashes else None)
 
 
@@ -131,7 +131,7 @@ def _bad_quoting(error: csv.Error) -> Unreadable:
 
 
 def _split(line: Line, delimiter: str) -> Fields:
-    return Fields(line.text.split(delimiter), line.is_mended, line.text_hash)
+    return Fields(line.text.split(delimiter), line.is_mended, line.bytes_hash)
 
 
 def _fault(line: Line) -> Unreadable:

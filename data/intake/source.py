@@ -9,7 +9,7 @@ import hashlib
 import io
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, cast
@@ -67,14 +67,14 @@ class Line(NamedTuple):
         text: without its end. Empty where it is flagged as unreadable.
         is_mended: whether bytes that are not UTF-8 were replaced.
         fault: why it cannot be read: `nul` or `long`; None where it can.
-        text_hash: of its bytes where some were replaced; 16 hexadecimal digits of SHA-256.
+        bytes_hash: of its bytes as they were, where some were replaced.
     """
 
     number: int
     text: str
     is_mended: bool = False
     fault: str | None = None
-    text_hash: str | None = None
+    bytes_hash: str | None = None
 
 
 class BrokenFileError(Exception):
@@ -233,14 +233,14 @@ def lines_of(file: IO[bytes]) -> Iterator[Line]:
     """
     number = 0
     for whole in _whole_lines(file):
-        block = whole.removeprefix(b"\xef\xbb\xbf") if whole is not None and number == 0 else whole
-        if block is None:
+        if whole is None:
             number += 1
             yield Line(number, "", fault="long")
             continue
+        block = whole.removeprefix(b"\xef\xbb\xbf") if number == 0 else whole
         for line in _lines(block, number + 1):
+            number += 1
             yield line
-            number = line.number
 
 
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
@@ -275,31 +275,29 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
         yield rest
 
 
-def _lines(block: bytes, first: int) -> Iterator[Line]:
-    has_nul = b"\0" in block
+def _lines(block: bytes, first: int) -> Iterable[Line]:
+    """Lines of a block that ends where a line does; the first has the number `first`."""
+    if b"\0" in block:
+        return _odd_lines(block, first)
     try:
-        lines = block.decode().split("\n")
+        text = block.decode()
     except UnicodeDecodeError:
-        yield from _mended_lines(block, first)
-        return
-    if not lines[-1]:
-        lines.pop()
-    for number, ended in enumerate(lines, first):
-        if has_nul and "\0" in ended:
-            yield Line(number, "", fault="nul")
-        else:
-            yield Line(number, ended.removesuffix("\r"))
+        return _odd_lines(block, first)
+    if not text:
+        return ()
+    ended = text if text.endswith("\n") else text.removesuffix("\r")
+    lines = ended.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return map(Line, range(first, first + len(lines)), lines)
 
 
-def _mended_lines(block: bytes, first: int) -> Iterator[Line]:
-    """Lines of which one at least is no UTF-8: each is looked at by itself."""
+def _odd_lines(block: bytes, first: int) -> Iterator[Line]:
     for number, ended in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
-        raw = ended.removesuffix(b"\r")
-        if b"\0" in raw:
+        line = ended.removesuffix(b"\r")
+        if b"\0" in line:
             yield Line(number, "", fault="nul")
             continue
         try:
-            yield Line(number, raw.decode())
+            yield Line(number, line.decode())
         except UnicodeDecodeError:
-            digest = hashlib.sha256(raw).hexdigest()[:16]
-            yield Line(number, raw.decode("utf-8", "replace"), is_mended=True, text_hash=digest)
+            mended = line.decode("utf-8", "replace")
+            yield Line(number, mended, is_mended=True, bytes_hash=hashlib.sha256(line).hexdigest()[:16])

@@ -148,6 +148,6 @@ def test_mended_records_have_the_hash_of_their_bytes():
     ((_, plain), (_, quoted)) = csv_lines(io.BytesIO(b'd\xe9,1\n"a\nd\xe9",2\n'))
     assert plain.is_mended
     assert quoted.is_mended
-    assert plain.text_hash
-    assert quoted.text_hash
-    assert plain.text_hash != quoted.text_hash
+    assert plain.bytes_hash
+    assert quoted.bytes_hash
+    assert plain.bytes_hash != quoted.bytes_hash
