@@ -22,10 +22,11 @@ def sniff(begin: Head) -> Match | None:
     match = sniff_known(TABLE, begin)
     if match is not None:
         return match
-    first = next((line for line in begin.lines if line.strip()), "")
-    names = max((split_header(first, one) for one in DELIMITERS), key=len)
-    is_header = len(names) > 1 and all(names) and not first.lstrip().startswith(("{", "[", ";"))
-    return Match(0.1, f"a table with the columns {shown(', '.join(names))}") if is_header else None
+    lines = [line for line in begin.lines if line.strip()][:2]
+    delimiter = max(DELIMITERS, key=lines[0].count) if lines else ","
+    header, *rest = [split_header(line, delimiter) for line in lines] or [()]
+    is_table = len(header) > 1 and all(header) and all(len(row) == len(header) for row in rest)
+    return Match(0.1, f"a table with the columns {shown(', '.join(header))}") if is_table else None
 
 
 def rows(is_parquet: bool, reading: Reading) -> Iterator[Row]:

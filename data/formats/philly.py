@@ -1,7 +1,7 @@
 """Philly's log of jobs (ATC '19): a JSON list of jobs, each with its attempts.
 
-The list as published (`cluster_job_log`) has status, pool, user and the GPUs of each attempt; a reduced form has
-the number of GPUs in their place. Stamps are naive, of the Pacific coast.
+The list as published (`cluster_job_log`) has status, pool, user and the GPUs of each attempt; a reduced form
+has the number of GPUs in their place. Stamps are naive, of the Pacific coast.
 """
 
 from collections.abc import Iterator, Mapping
@@ -77,8 +77,8 @@ class _Parser:
             never = EndCause.UNKNOWN if cause.is_natural else cause
             return [AttemptRecord(submit_s=submit_s, cause=never, **shared)]
         records = []
-        for place, (times, gpus, nodes, num_nodes) in enumerate(kept):
-            is_last = place == len(kept) - 1
+        for place, times, gpus, nodes, num_nodes in kept:
+            is_last = place == len(found) - 1
             ended = cause if is_last else EndCause.REQUEUED
             records.append(
                 AttemptRecord(
@@ -105,8 +105,8 @@ class _Parser:
 
     def _attempts(
         self, found: list[Any], submit: Instant | None, notes: Notes
-    ) -> list[tuple[tuple[float, float, float | None], int | None, str | None, int | None]]:
-        """Attempts with a start and, but for the last, an end; others are told and left out."""
+    ) -> list[tuple[int, tuple[float, float, float | None], int | None, str | None, int | None]]:
+        """Attempts with a start and, but for the last, an end, by their place; others are told and left out."""
         kept = []
         after_s: float | None = None
         for place, attempt in enumerate(found):
@@ -126,7 +126,7 @@ class _Parser:
             end_s = times.end_s if times.end_s is None else max(times.end_s, start_s)
             after_s = end_s
             self._last_s = max(self._last_s or start_s, end_s or start_s)
-            kept.append(((times.submit_s, start_s, end_s), *_where(attempt, notes)))
+            kept.append((place, (times.submit_s, start_s, end_s), *_where(attempt, notes)))
         return kept
 
     def _instant(self, value: Any, name: str) -> Instant | None:

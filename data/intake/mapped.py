@@ -16,6 +16,7 @@ from data.intake.values import (
     ReadInstant,
     ReadNumber,
     amounts,
+    at,
     instants,
     lengths,
     limits,
@@ -23,7 +24,7 @@ from data.intake.values import (
     text_of,
 )
 from data.records import MILLI, AttemptRecord
-from data.stamps import Doubt, Instant
+from data.stamps import Instant
 from domain.attempts import UNKNOWN_LIMIT, EndCause, Limit
 
 _CLOSE_S: Final = 1.0
@@ -33,7 +34,6 @@ _PLAIN_TEXTS: Final = (
     "shown_id", "array_id", "het_id", "pool", "account", "user", "name", "qos", "reason", "nodes", "gpu_type",
     "mig_profile",
 )  # fmt: skip
-_COUNTS: Final = ("array_task", "het_offset", "num_nodes")
 
 Get = Callable[[Sequence[Any]], Any]
 
@@ -93,7 +93,7 @@ class MappedParser:
         submit = self._after_gap(row.values, notes)
         if row.is_mended:
             notes.add(ImportRule.NOT_UTF8, "bytes that are not UTF-8 were replaced")
-        texts = {name: read(row.values, notes) for name, read in self._texts}
+        texts: dict[str, Any] = {name: read(row.values, notes) for name, read in self._texts}
         raw_id = self._id(texts.pop("raw_id", None), row.place, notes)
         numbers = {name: read(row.values, notes) for name, read in self._numbers.items()}
         cause = self._cause(row.values)
@@ -123,8 +123,10 @@ class MappedParser:
                 cause=cause,
                 is_before_record=is_before,
                 source_line=row.place,
+                array_task=_whole(numbers.get("array_task")),
+                het_offset=_whole(numbers.get("het_offset")),
+                num_nodes=_whole(numbers.get("num_nodes")),
                 **texts,
-                **{name: _whole(numbers.get(name)) for name in _COUNTS},
             )
         ]
 
@@ -238,7 +240,7 @@ class MappedParser:
         if gap_s is None:
             return None
         self._former_s += gap_s
-        return _instant(self._former_s)
+        return at(self._former_s)
 
     def _times(
         self, values: Sequence[Any], submit: Instant | None, notes: Notes
@@ -251,7 +253,7 @@ class MappedParser:
         wait_s, run_s = (self._length(name, values, notes) for name in ("wait", "run"))
         submit = found["submit"]
         if submit is not None and wait_s is not None:
-            found["start"] = _instant(submit.epoch_s + wait_s)
+            found["start"] = at(submit.epoch_s + wait_s)
         has_run = run_s is not None or found.get("end") is not None
         if self._mapping.is_start_submit and found.get("start") is None and has_run:
             found["start"] = submit
@@ -337,7 +339,3 @@ def _is_number(name: str) -> bool:
 
 def _whole(number: Number | None) -> int | None:
     return None if number is None else round(number)
-
-
-def _instant(epoch_s: float) -> Instant:
-    return Instant(epoch_s, Doubt.NONE, epoch_s)

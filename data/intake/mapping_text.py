@@ -22,9 +22,10 @@ MAX_BYTES: Final = 2**20
 
 _TOP: Final = MappingProxyType(
     {
-        "title": str, "clock": str, "origin": str, "zone": str, "delimiter": str, "header": list, "nulls": list,
-        "id_from_row": bool, "end_inclusive": bool, "start_is_submit": bool, "window_start": (int, float),
-        "window_end": (int, float), "columns": dict, "states": dict, "facts": dict,
+        "title": str, "clock": str, "origin": str, "zone": str, "delimiter": str, "header": list,
+        "nulls": list, "id_from_row": bool, "end_inclusive": bool, "start_is_submit": bool,
+        "window_start": (int, float), "window_end": (int, float), "columns": dict, "states": dict,
+        "facts": dict,
     }
 )  # fmt: skip
 _BUILT_IN: Final = MappingProxyType(

@@ -1,4 +1,4 @@
-"""Values of tables, text or typed, to what a record has. A value that cannot be read is told, never guessed."""
+"""Values of tables, text or typed, to what a record has. What cannot be read is told, never guessed."""
 
 import json
 import math
@@ -24,9 +24,17 @@ NULLS: Final = frozenset({"", "null", "none", "nan", "nat", "n/a", "na", "<na>",
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}(?:\.\d{0,18})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 Number = int | float
+
 ReadNumber = Callable[[Any, Notes], Number | None]
 ReadInstant = Callable[[Any, Notes], Instant | None]
 IsNull = Callable[[Any], bool]
+
+
+class NotANumberError(ValueError):
+    """A value that is no finite number."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(f"{quoted(value)} is no number")
 
 
 def nulls_of(words: frozenset[str]) -> IsNull:
@@ -38,9 +46,11 @@ def nulls_of(words: frozenset[str]) -> IsNull:
         if value is None:
             return True
         if isinstance(value, str):
-            return value.strip().casefold() in texts
-        if isinstance(value, int | float):
-            return value != value or value in numbers
+            return value in texts or value.strip().casefold() in texts
+        if isinstance(value, float):
+            return math.isnan(value) or value in numbers
+        if isinstance(value, int):
+            return value in numbers
         return type(value).__name__ == "NaTType"  # a Parquet file of nanoseconds gives it
 
     return is_null
@@ -50,8 +60,8 @@ def text_of(value: Any) -> str:
     """A value as text: whole numbers without a fraction, truth values in lower case."""
     if isinstance(value, str):
         return value.strip()
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, bytes):
@@ -65,21 +75,21 @@ def number_of(value: Any) -> Number:
     """A value as a number.
 
     Raises:
-        ValueError: if it is none, or is infinite.
+        NotANumberError: if it is none, or is infinite.
     """
     if isinstance(value, str):
         word = value.strip()
         if _NUMBER.fullmatch(word) is None:
-            raise ValueError(f"{quoted(word)} is no number")
+            raise NotANumberError(word)
         found: Number = int(word) if word.isdecimal() else float(word)
     elif isinstance(value, Decimal):
         found = float(value)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         found = value
     else:
-        raise ValueError(f"{quoted(value)} is no number")
+        raise NotANumberError(value)
     if not math.isfinite(found):
-        raise ValueError(f"{quoted(value)} is no number of anything")
+        raise NotANumberError(value)
     return found
 
 
@@ -114,7 +124,7 @@ def amounts(rule: ColumnRule, bad: ImportRule) -> ReadNumber:
 
 
 def lengths(rule: ColumnRule) -> ReadNumber:
-    """Reads lengths, seconds; one that cannot be read is not known, with a note; a negative one is rejected."""
+    """Reads lengths, seconds; what cannot be read is not known, with a note; a negative one is rejected."""
     name = rule.field
     unit = TIME_UNITS.get(rule.unit)
 
@@ -173,7 +183,9 @@ def instants(rule: ColumnRule, stamps: Stamps, origin_s: float, *, is_relative: 
     def read(value: Any, _notes: Notes) -> Instant | None:
         if isinstance(value, datetime):
             return (
-                _at(value.timestamp(), name) if value.tzinfo is not None else stamp(value.isoformat(sep=" "))
+                at(from_offset(value.timestamp(), 0.0, name))
+                if value.tzinfo is not None
+                else stamp(value.isoformat(sep=" "))
             )
         if isinstance(value, str) and _NUMBER.fullmatch(value.strip()) is None:
             return stamp(value)
@@ -181,7 +193,7 @@ def instants(rule: ColumnRule, stamps: Stamps, origin_s: float, *, is_relative: 
             offset_s = in_unit(number_of(value), unit)
         except ValueError as error:
             raise RejectedError(ImportRule.BAD_TIME, f"{name}: {error}, and no time stamp") from error
-        return _at(from_offset(offset_s, origin_s, name), name)
+        return at(from_offset(offset_s, origin_s, name))
 
     def stamp(text: str) -> Instant:
         if is_relative:
@@ -192,6 +204,6 @@ def instants(rule: ColumnRule, stamps: Stamps, origin_s: float, *, is_relative: 
     return read
 
 
-def _at(instant_s: float, what: str) -> Instant:
-    found_s = from_offset(instant_s, 0.0, what)
-    return Instant(found_s, Doubt.NONE, found_s)
+def at(epoch_s: float) -> Instant:
+    """An instant that nothing is doubtful about."""
+    return Instant(epoch_s, Doubt.NONE, epoch_s)
