@@ -24,7 +24,7 @@ ZONE: Final = "America/Los_Angeles"
 _CAUSES: Final = {"pass": EndCause.COMPLETED, "killed": EndCause.CANCELLED, "failed": EndCause.FAILED}
 _MINUTE_S: Final = 60.0
 _CLOSE_S: Final = 60.0
-"""Lengths in minutes that differ by less than one from the attempts' sum agree with it."""
+"""A runtime in minutes that is no more than one off agrees with the attempts."""
 
 
 def sniff(head: Head) -> Match | None:
@@ -106,7 +106,7 @@ class _Parser:
     def _attempts(
         self, found: list[Any], submit: Instant | None, notes: Notes
     ) -> list[tuple[int, tuple[float, float, float | None], int | None, str | None, int | None]]:
-        """Attempts with a start and, but for the last, an end, by their place; others are told and left out."""
+        """Attempts by their place that have a start and, but for the last, an end; others are told."""
         kept = []
         after_s: float | None = None
         for place, attempt in enumerate(found):
@@ -171,19 +171,16 @@ def _cause(job: Mapping[str, Any]) -> EndCause:
 
 
 def _check_length(job: Mapping[str, Any], records: list[AttemptRecord], notes: Notes) -> None:
-    """Tell a runtime (minutes) that is not the sum of the attempts."""
+    """Tell a runtime (minutes) that is not the time from the first start to the last end."""
     runtime = job.get("runtime")
     if not isinstance(runtime, int | float) or isinstance(runtime, bool):
         return
-    lives = [record.occupancy_s for record in records]
-    if None in lives:
+    first_s, last_s = records[0].start_s, records[-1].end_s
+    if first_s is None or last_s is None:
         return
-    total_s = sum(life_s for life_s in lives if life_s is not None)
-    if abs(total_s - runtime * _MINUTE_S) > _CLOSE_S:
-        notes.add(
-            ImportRule.DURATION_MISMATCH,
-            f"runtime is {runtime * _MINUTE_S:g} s, the attempts sum to {total_s:g} s",
-        )
+    if abs(last_s - first_s - runtime * _MINUTE_S) > _CLOSE_S:
+        found = f"runtime is {runtime * _MINUTE_S:g} s, the attempts span {last_s - first_s:g} s"
+        notes.add(ImportRule.DURATION_MISMATCH, found)
 
 
 def _text(job: Mapping[str, Any], key: str, notes: Notes) -> str | None:
