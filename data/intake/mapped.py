@@ -12,6 +12,8 @@ from data.intake.rows import Notes, RejectedError, quoted
 from data.intake.rules import ImportRule
 from data.intake.text import clean
 from data.intake.values import (
+    NULLS,
+    TEXT_NULLS,
     Number,
     ReadInstant,
     ReadNumber,
@@ -140,7 +142,7 @@ class MappedParser:
         """The value of a field; None where nothing is known."""
         if not rule.columns:
             return lambda _values: rule.value
-        is_null = nulls_of(self._mapping.nulls | rule.nulls)
+        is_null = nulls_of(_nulls_of_kind(rule.field) | self._mapping.nulls | rule.nulls)
         places = [self._places[name] for name in rule.columns]
         if len(places) == 1:
             (place,) = places
@@ -331,6 +333,13 @@ def _origin_s(mapping: ColumnMapping, reading: Reading) -> float:
         return reading.options.origin_s
     reading.clock = Clock.RELATIVE
     return 0.0
+
+
+def _nulls_of_kind(name: str) -> frozenset[str]:
+    """Words that mean that nothing is known; an id has none, whatever it is."""
+    if name == "raw_id":
+        return frozenset()
+    return TEXT_NULLS if FIELDS.get(name) is FieldKind.TEXT else NULLS
 
 
 def _is_number(name: str) -> bool:

@@ -113,7 +113,7 @@ def _best_names(mapping: ColumnMapping, begin: Head) -> tuple[tuple[str, ...], s
 
 
 def _fits_headless(mapping: ColumnMapping, begin: Head) -> bool:
-    """Whether the first lines are as wide as the mapping's own header, with states that it knows."""
+    """Whether the first lines are as wide as the mapping's own header, and most states are known."""
     rule = mapping.rules.get("state")
     if begin.is_parquet or not mapping.header or rule is None:
         return False
@@ -121,9 +121,9 @@ def _fits_headless(mapping: ColumnMapping, begin: Head) -> bool:
     rows = [split_header(line, mapping.delimiter or ",") for line in lines]
     place = mapping.header.index(rule.columns[0])
     words = {"", *mapping.causes}
-    return bool(rows) and all(
-        len(row) == len(mapping.header) and row[place].casefold() in words for row in rows
-    )
+    if not rows or any(len(row) != len(mapping.header) for row in rows):
+        return False
+    return 2 * sum(row[place].casefold() in words for row in rows) > len(rows)
 
 
 def _names(mapping: ColumnMapping, begin: Head) -> tuple[tuple[str, ...], str, bool]:

@@ -19,7 +19,10 @@ from data.stamps import Doubt, Instant
 from domain.attempts import UNKNOWN_LIMIT, UNLIMITED, Limit, LimitKind
 
 NULLS: Final = frozenset({"", "null", "none", "nan", "nat", "n/a", "na", "<na>", "\\n"})
-"""Words that mean that nothing is known in every table, in lower case."""
+"""Words that mean that nothing is known, in lower case, where no text is expected."""
+
+TEXT_NULLS: Final = frozenset({"", "null", "none", "n/a", "<na>", "\\n"})
+"""The same for texts: people are called Na and Nan."""
 
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}(?:\.\d{0,18})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
@@ -38,8 +41,8 @@ class NotANumberError(ValueError):
 
 
 def nulls_of(words: frozenset[str]) -> IsNull:
-    """Whether a value means that nothing is known; `words` do so beside `NULLS`."""
-    texts = NULLS | words
+    """Whether a value means that nothing is known: it is one of `words`, in lower case, or not there."""
+    texts = words | {""}
     numbers = frozenset(float(word) for word in words if _NUMBER.fullmatch(word))
 
     def is_null(value: Any) -> bool:

@@ -44,6 +44,7 @@ bad = "failed"
 site = "ours"
 """
 HEADER = "Job;Who;Sent;Waited;Ran;Limit;GPU %;CPUs;Mem;Nodes;How\n"
+VALUES = ("7", "a", "2024-05-01 12:00:00", "1", "1:30", "2", "50", "8", "1", "2", "good")
 LEAST = '[columns]\nraw_id = "id"\nsubmit = "t"\n'
 
 
@@ -86,7 +87,7 @@ def test_words_for_nothing_are_nothing(tmp_path):
     ],
 )
 def test_what_cannot_be_read_is_not_known_and_told(tmp_path, field, value, rule):
-    values = dict(zip(HEADER.strip().split(";"), "7;a;2024-05-01 12:00:00;1;1:30;2;50;8;1;2;good".split(";")))
+    values = dict(zip(HEADER.strip().split(";"), VALUES, strict=True))
     found = imported(tmp_path, HEADER + ";".join({**values, field: value}.values()) + "\n", mapping=WHOLE)
     assert found.report.repaired == 1
     assert rule in found.report.rules
@@ -104,7 +105,7 @@ def test_what_cannot_be_read_is_not_known_and_told(tmp_path, field, value, rule)
     ],
 )
 def test_what_cannot_be_is_rejected(tmp_path, field, value, rule):
-    values = dict(zip(HEADER.strip().split(";"), "7;a;2024-05-01 12:00:00;1;1:30;2;50;8;1;2;good".split(";")))
+    values = dict(zip(HEADER.strip().split(";"), VALUES, strict=True))
     good = HEADER + ";".join(values.values()) + "\n"
     found = imported(tmp_path, good + ";".join({**values, field: value}.values()) + "\n", mapping=WHOLE)
     assert (found.report.accepted, found.report.rejected) == (1, 1)
@@ -116,6 +117,14 @@ def test_a_row_of_another_width_is_rejected_and_a_quoted_delimiter_is_text(tmp_p
     found = imported(tmp_path, text, mapping=LEAST + 'user = "who"\n')
     assert [(one.raw_id, one.user) for one in found.records] == [("1", "a,b"), ("3", "c")]
     assert dict(found.report.rules) == {"field-count": 1}
+
+
+def test_names_that_look_like_nothing_are_names(tmp_path):
+    said = LEAST + 'user = "who"\ngpus = "n"\n'
+    text = "id,t,who,n\nnone,1714557600,Nan,na\nNA,1714557600,na,NaN\nx,1714557600,None,1\n"
+    found = imported(tmp_path, text, mapping=said)
+    assert {(one.raw_id, one.user) for one in found.records} == {("none", "Nan"), ("NA", "na"), ("x", None)}
+    assert sum(one.gpus_asked_milli is None for one in found.records) == 2
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -131,7 +140,10 @@ def test_the_delimiter_is_found_by_the_header(tmp_path, delimiter):
         ("[columns]\nraw_id = 'a'", "columns.submit is needed"),
         ("[columns]\nsubmit = 'a'", "columns.raw_id or id_from_row"),
         (LEAST + "colour = 'a'", "columns.colour; allowed are account, array_id"),
-        (LEAST + "wait = { column = 'a', unit = 'fortnight' }", "columns.wait.unit is 'fortnight'; allowed are s, ms"),
+        (
+            LEAST + "wait = { column = 'a', unit = 'fortnight' }",
+            "columns.wait.unit is 'fortnight'; allowed are s, ms",
+        ),
         (LEAST + "wait = { column = 'a', times = 'b' }", "columns.wait.times; allowed are column, nulls"),
         (LEAST + "gpus = { column = 'a', value = 1 }", "columns.gpus needs one of column"),
         (LEAST + "gpus = 3", "columns.gpus is to be the name of a column or a table"),
@@ -286,8 +298,8 @@ def test_every_built_in_mapping_belongs_to_a_format_and_either_reads_or_refuses(
 
 
 def test_benchmark_files_import(tmp_path):
-    text = "job_id,pool,submit_s,num_gpus,duration_s,user,state,start_s\na,p,0,2,60,u,completed,\nb,q,5,1,9,,timeout,7\n"
-    found = imported(tmp_path, text)
+    header = "job_id,pool,submit_s,num_gpus,duration_s,user,state,start_s\n"
+    found = imported(tmp_path, header + "a,p,0,2,60,u,completed,\nb,q,5,1,9,,timeout,7\n")
     assert found.report.format == "csv"
     first, second = found.records
     assert (first.start_s, first.end_s, first.gpus_given_milli) == (0.0, 60.0, 2000)
