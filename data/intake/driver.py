@@ -10,7 +10,7 @@ from typing import Final
 from data.formats import FORMATS
 from data.intake.format import Format, Head, Match, Reading, ReadOptions
 from data.intake.heads import head
-from data.intake.report import FileReport, Told
+from data.intake.report import FileReport, Told, Warned
 from data.intake.rows import Row, rejected
 from data.intake.rules import ImportRule
 from data.intake.source import BrokenFileError, size_of
@@ -102,6 +102,7 @@ def import_file(
             told = report.as_json()
             into.keep(arrivals, report.clock, entry, told)
             report.new, report.updated, report.unchanged = told["new"], told["updated"], told["unchanged"]
+            report.warnings = [Warned(**one) for one in told["warnings"]]
     except InputError as error:
         first = error.faults[0]
         report.fault = {"line": first.line, "rule": str(first.rule), "message": first.message}

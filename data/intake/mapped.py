@@ -1,12 +1,12 @@
 """Rows of tables to attempts, as a mapping says."""
 
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from data.intake.fields import FIELDS, FieldKind
 from data.intake.format import Clock, Reading
-from data.intake.instants import Stamps, Times, resolve
+from data.intake.mapped_times import Get, MappedTimes
 from data.intake.mapping import ColumnMapping, ColumnRule
 from data.intake.rows import Notes, RejectedError, quoted
 from data.intake.rules import ImportRule
@@ -15,29 +15,22 @@ from data.intake.values import (
     NULLS,
     TEXT_NULLS,
     Number,
-    ReadInstant,
     ReadNumber,
     amounts,
-    at,
-    instants,
-    lengths,
     limits,
     nulls_of,
     text_of,
 )
 from data.records import MILLI, AttemptRecord
-from data.stamps import Instant
 from domain.attempts import UNKNOWN_LIMIT, EndCause, Limit
 
-_CLOSE_S: Final = 1.0
-"""Lengths that differ by no more are the same: one of them was rounded."""
+_MOST_IDS: Final = 100_000
+"""Ids that are remembered where rows may share them."""
 
 _PLAIN_TEXTS: Final = (
     "shown_id", "array_id", "het_id", "pool", "account", "user", "name", "qos", "reason", "nodes", "gpu_type",
     "mig_profile",
 )  # fmt: skip
-
-Get = Callable[[Sequence[Any]], Any]
 
 
 class Values(NamedTuple):
@@ -71,19 +64,9 @@ class MappedParser:
         self._origin_s = _origin_s(mapping, reading)
         self._texts = [(name, self._text(name)) for name in ("raw_id", *_PLAIN_TEXTS) if name in self._rules]
         self._numbers = {name: self._number(name) for name in self._rules if _is_number(name)}
-        stamps = Stamps(reading.options.tz or mapping.zone)
-        is_relative = reading.clock is Clock.RELATIVE
-        self._instants: dict[str, ReadInstant] = {
-            name: instants(rule, stamps, self._origin_s, is_relative=is_relative)
-            for name, rule in self._rules.items()
-            if FIELDS[name] is FieldKind.TIME
-        }
-        self._lengths: dict[str, ReadNumber] = {
-            name: lengths(rule) for name, rule in self._rules.items() if FIELDS[name] is FieldKind.LENGTH
-        }
+        self._when = MappedTimes(mapping, reading, self._rules, self._get, self._origin_s)
         self._limit = limits(self._rules["limit"]) if "limit" in self._rules else None
-        self._former_s = self._origin_s
-        self._mismatches: Counter[str] = Counter()
+        self._seen_ids: OrderedDict[tuple[str, float], int] = OrderedDict()
         _tell_facts(mapping, reading, self._rules, self._origin_s)
 
     def parse(self, row: Values, notes: Notes) -> list[AttemptRecord]:
@@ -92,16 +75,19 @@ class MappedParser:
         Raises:
             RejectedError: if it cannot be in the history.
         """
-        submit = self._after_gap(row.values, notes)
+        submit = self._when.after_gap(row.values, notes)
         if row.is_mended:
             notes.add(ImportRule.NOT_UTF8, "bytes that are not UTF-8 were replaced")
         texts: dict[str, Any] = {name: read(row.values, notes) for name, read in self._texts}
         raw_id = self._id(texts.pop("raw_id", None), row.place, notes)
         numbers = {name: read(row.values, notes) for name, read in self._numbers.items()}
         cause = self._cause(row.values)
-        times, run_s = self._times(row.values, submit, notes)
-        end_s, cause, is_before = self._seen(row.values, times, cause, notes)
-        compute_s = self._length("compute", row.values, notes)
+        times, run_s = self._when.times(row.values, submit, notes)
+        if self._mapping.do_rows_share_ids:
+            raw_id, array_id = self._numbered(raw_id, times.submit_s, notes)
+            texts["array_id"] = texts.get("array_id") or array_id
+        end_s, cause, is_before = self._when.seen(row.values, times, cause, notes)
+        compute_s = self._when.length("compute", row.values, notes)
         has_run = times.start_s is not None
         if not has_run and cause.is_natural:
             cause = EndCause.UNKNOWN
@@ -134,9 +120,7 @@ class MappedParser:
 
     def facts(self) -> dict[str, Any]:
         """What has been found of the whole table so far."""
-        return {"duration_mismatch": dict(sorted(self._mismatches.items()))} if self._mismatches else {}
-
-    # ---- what a field is
+        return self._when.facts()
 
     def _getter(self, rule: ColumnRule) -> Get:
         """The value of a field; None where nothing is known."""
@@ -184,8 +168,8 @@ class MappedParser:
                 return None if value is None else amount(value, notes)
 
             return read
-        many = amounts(ColumnRule(rule.times), ImportRule.BAD_NUMBER)
-        get_many = self._getter(ColumnRule(rule.times, (rule.times,)))
+        factor = ColumnRule(f"column {rule.times}", (rule.times,))
+        many, get_many = amounts(factor, ImportRule.BAD_NUMBER), self._getter(factor)
 
         def product(values: Sequence[Any], notes: Notes) -> Number | None:
             value, times = get(values), get_many(values)
@@ -201,11 +185,6 @@ class MappedParser:
 
         return product
 
-    def _length(self, name: str, values: Sequence[Any], notes: Notes) -> Number | None:
-        read = self._lengths.get(name)
-        value = None if read is None else self._get[name](values)
-        return None if read is None or value is None else read(value, notes)
-
     def _limit_of(self, values: Sequence[Any], notes: Notes) -> Limit:
         value = None if self._limit is None else self._get["limit"](values)
         return UNKNOWN_LIMIT if self._limit is None or value is None else self._limit(value, notes)
@@ -218,6 +197,20 @@ class MappedParser:
         notes.add(ImportRule.ID_FROM_ROW, f"the row has no id; it is row-{place} now")
         return f"row-{place}"
 
+    def _numbered(self, raw_id: str, submit_s: float, notes: Notes) -> tuple[str, str | None]:
+        """The id of a row that may share it with others, and the id they share if an earlier one has it."""
+        key = (raw_id, submit_s)
+        earlier = self._seen_ids.pop(key, -1) + 1
+        self._seen_ids[key] = earlier
+        if len(self._seen_ids) > _MOST_IDS:
+            self._seen_ids.popitem(last=False)
+        if not earlier:
+            return raw_id, None
+        notes.add(
+            ImportRule.SHARED_ID, f"an earlier row has the id {quoted(raw_id)}; this is number {earlier}"
+        )
+        return f"{raw_id}/{earlier}", raw_id
+
     def _cause(self, values: Sequence[Any]) -> EndCause:
         value = self._get["state"](values) if "state" in self._get else None
         if value is None:
@@ -229,80 +222,6 @@ class MappedParser:
             found = f"state {quoted(word)} is no word of {self._mapping.name}, which has {known}"
             raise RejectedError(ImportRule.UNKNOWN_WORD, found)
         return cause
-
-    def _is_marked(self, name: str, values: Sequence[Any]) -> bool:
-        value = self._get[name](values) if name in self._get else None
-        return value is not None and text_of(value).casefold() in self._rules[name].when
-
-    # ---- when it was
-
-    def _after_gap(self, values: Sequence[Any], notes: Notes) -> Instant | None:
-        """The submission, counted on from that of the row before, where the table has gaps."""
-        gap_s = self._length("gap", values, notes)
-        if gap_s is None:
-            return None
-        self._former_s += gap_s
-        return at(self._former_s)
-
-    def _times(
-        self, values: Sequence[Any], submit: Instant | None, notes: Notes
-    ) -> tuple[Times, Number | None]:
-        """When it was submitted, ran and ended; and how long it ran, if the table has that."""
-        found: dict[str, Instant | None] = {"submit": submit}
-        for name, read in self._instants.items():
-            value = self._get[name](values)
-            found[name] = None if value is None else read(value, notes)
-        wait_s, run_s = (self._length(name, values, notes) for name in ("wait", "run"))
-        submit = found["submit"]
-        if submit is not None and wait_s is not None:
-            found["start"] = at(submit.epoch_s + wait_s)
-        has_run = run_s is not None or found.get("end") is not None
-        if self._mapping.is_start_submit and found.get("start") is None and has_run:
-            found["start"] = submit
-        times = resolve(found, run_s, notes)
-        start_s, end_s = times.start_s, times.end_s
-        if "end" in self._instants:
-            if end_s is not None and self._mapping.is_end_inclusive:
-                end_s += 1.0
-            self._check_length(times.submit_s, start_s, end_s, run_s, notes)
-            run_s = None
-        elif start_s is not None and run_s is not None:
-            end_s = start_s + run_s
-        return Times(times.submit_s, times.eligible_s, start_s, end_s), run_s
-
-    def _check_length(
-        self, submit_s: float, start_s: float | None, end_s: float | None, run_s: Number | None, notes: Notes
-    ) -> None:
-        """Tell a length that is not end minus start; the two instants count."""
-        if start_s is None or end_s is None or run_s is None or abs(end_s - start_s - run_s) <= _CLOSE_S:
-            return
-        is_with_wait = abs(end_s - submit_s - run_s) <= _CLOSE_S
-        self._mismatches["end_minus_submit" if is_with_wait else "other"] += 1
-        also = ", which is end minus submission" if is_with_wait else ""
-        found = f"the length given is {run_s:g} s{also}; end minus start is {end_s - start_s:g} s"
-        notes.add(ImportRule.DURATION_MISMATCH, found)
-
-    def _seen(
-        self, values: Sequence[Any], times: Times, cause: EndCause, notes: Notes
-    ) -> tuple[float | None, EndCause, bool]:
-        """What was seen of it: its end and cause, none where it was cut off; whether it began before."""
-        first, last = self._mapping.window_start, self._mapping.window_end
-        start_s, end_s = times.start_s, times.end_s
-        is_before = self._is_marked("before_record", values) or (
-            first is not None and start_s is not None and start_s <= self._origin_s + first
-        )
-        if is_before:
-            notes.add(
-                ImportRule.BEFORE_RECORD, "it began before the record does; its true start is not known"
-            )
-        is_at_edge = last is not None and end_s is not None and end_s >= self._origin_s + last
-        is_at_edge = is_at_edge and not cause.is_natural
-        is_cut = is_at_edge or self._is_marked("censored", values)
-        if is_cut or (cause is EndCause.NOT_ENDED and end_s is not None):
-            notes.add(ImportRule.AT_WINDOW_EDGE, "it had not ended where the record does")
-        if is_cut or cause is EndCause.NOT_ENDED:
-            return None, EndCause.NOT_ENDED, is_before
-        return end_s, cause, is_before
 
 
 def _tell_facts(

@@ -67,6 +67,8 @@ class ColumnMapping:
         header: names of columns, where the file has no line for them.
         nulls: words that mean that nothing is known, in any column.
         has_id_from_row: whether the row's place becomes the id.
+        do_rows_share_ids: whether rows of the same id and submission are several jobs, such as an array's
+            tasks; otherwise a later one of them updates the earlier.
         is_end_inclusive: whether the second that a job ends in is still its own.
         is_start_submit: whether a job that ran and has no start began when it was submitted.
         window_start, window_end: edges of the record on the file's clock: what starts at or before the one,
@@ -90,6 +92,7 @@ class ColumnMapping:
     header: tuple[str, ...] = ()
     nulls: frozenset[str] = frozenset()
     has_id_from_row: bool = False
+    do_rows_share_ids: bool = False
     is_end_inclusive: bool = False
     is_start_submit: bool = False
     window_start: float | None = None

@@ -23,9 +23,9 @@ MAX_BYTES: Final = 2**20
 _TOP: Final = MappingProxyType(
     {
         "title": str, "clock": str, "origin": str, "zone": str, "delimiter": str, "header": list,
-        "nulls": list, "id_from_row": bool, "end_inclusive": bool, "start_is_submit": bool,
-        "window_start": (int, float), "window_end": (int, float), "columns": dict, "states": dict,
-        "facts": dict,
+        "nulls": list, "id_from_row": bool, "rows_share_ids": bool, "end_inclusive": bool,
+        "start_is_submit": bool, "window_start": (int, float), "window_end": (int, float),
+        "columns": dict, "states": dict, "facts": dict,
     }
 )  # fmt: skip
 _BUILT_IN: Final = MappingProxyType(
@@ -109,6 +109,7 @@ def parse_mapping(text: str, name: str, *, is_built_in: bool = False) -> ColumnM
         delimiter=_delimiter(content),
         header=_texts(content, "header"),
         nulls=frozenset(word.casefold() for word in _texts(content, "nulls")),
+        do_rows_share_ids=content.get("rows_share_ids", False),
         has_id_from_row=content.get("id_from_row", False),
         is_end_inclusive=content.get("end_inclusive", False),
         is_start_submit=content.get("start_is_submit", False),

@@ -24,7 +24,7 @@ NULLS: Final = frozenset({"", "null", "none", "nan", "nat", "n/a", "na", "<na>",
 TEXT_NULLS: Final = frozenset({"", "null", "none", "n/a", "<na>", "\\n"})
 """The same for texts: people are called Na and Nan."""
 
-_NUMBER: Final = re.compile(r"[+-]?\d{1,19}(?:\.\d{0,18})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 Number = int | float
 

@@ -245,6 +245,21 @@ def test_rows_without_ids_are_numbered_and_the_same_file_again_changes_nothing(t
     assert (longer.report.new, longer.report.unchanged) == (1, 2)
 
 
+def test_rows_that_share_an_id_are_told_and_can_be_jobs_of_their_own(tmp_path):
+    text = "id,t,r\n7,100,1\n8,100,1\n7,100,2\n7,100,3\n"
+    said = LEAST + "run = 'r'\n"
+    updated = imported(tmp_path, text, mapping=said)
+    assert [one.raw_id for one in updated.records] == ["7", "8"]
+    (warned,) = [one for one in updated.report.warnings if one.warning == "rows-of-one-attempt"]
+    assert "2 rows" in warned.message
+    (tmp_path / "b").mkdir()
+    kept = imported(tmp_path / "b", text, mapping="rows_share_ids = true\n" + said)
+    assert [(one.raw_id, one.array_id) for one in kept.records] == [
+        ("7", None), ("7/1", "7"), ("7/2", "7"), ("8", None)
+    ]  # fmt: skip
+    assert dict(kept.report.rules) == {"shared-id": 2}
+
+
 def parquet(**columns) -> bytes:
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out)
