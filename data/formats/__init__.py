@@ -3,10 +3,41 @@
 from collections.abc import Mapping
 from typing import Final
 
-from data.formats import eagle, sacct, slurmdbd_json, swf
+from data.formats import (
+    acme,
+    alibaba_2020,
+    alibaba_2023,
+    csv_mapped,
+    drac,
+    eagle,
+    google_2011,
+    helios,
+    lumos,
+    parquet_mapped,
+    philly,
+    sacct,
+    slurmdbd_json,
+    swf,
+)
 from data.intake.format import Format
 
 FORMATS: Final[Mapping[str, Format]] = {
-    one.name: one for one in (eagle.FORMAT, sacct.FORMAT, slurmdbd_json.FORMAT, swf.FORMAT)
+    one.name: one
+    for one in (
+        acme.FORMAT,
+        alibaba_2020.FORMAT,
+        alibaba_2023.FORMAT,
+        csv_mapped.FORMAT,
+        drac.FORMAT,
+        eagle.FORMAT,
+        google_2011.FORMAT,
+        helios.FORMAT,
+        lumos.FORMAT,
+        parquet_mapped.FORMAT,
+        philly.FORMAT,
+        sacct.FORMAT,
+        slurmdbd_json.FORMAT,
+        swf.FORMAT,
+    )
 }
 """Every format by its name; `antecast import --format auto` chooses by content."""

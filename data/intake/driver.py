@@ -2,22 +2,20 @@
 
 import gc
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from data.formats import FORMATS
 from data.intake.format import Format, Head, Match, Reading, ReadOptions
-from data.intake.parquet import parquet_columns
-from data.intake.report import FileReport, Told
+from data.intake.heads import head
+from data.intake.report import FileReport, Told, Warned
 from data.intake.rows import Row, rejected
 from data.intake.rules import ImportRule
-from data.intake.source import PARQUET_MAGIC, BrokenFileError, head_of, lines_of, refuse, size_of
+from data.intake.source import BrokenFileError, refuse, size_of
 from data.intake.warnings import warnings_of
 from data.rules import Rule, shown
 from data.shelf.manifest import ImportEntry
@@ -37,19 +35,6 @@ Progress = Callable[[Path, int], None]
 
 TellNotes = Callable[[Path, Sequence[Told]], None]
 """Told every note of every row, as it comes."""
-
-
-def head(path: Path) -> Head:
-    """How a file begins.
-
-    Raises:
-        InputError: if it cannot be read.
-    """
-    start = head_of(path)
-    if start.startswith(PARQUET_MAGIC):
-        return Head(path, start, columns=parquet_columns(path))
-    lines = lines_of(io.BytesIO(start))
-    return Head(path, start, tuple(line.text for line in islice(lines, 200)))
 
 
 def recognise(path: Path) -> tuple[Format, str]:
@@ -100,7 +85,7 @@ def import_file(
     try:
         size_of(path)
         report.sha256 = _sha256(path)
-        chosen = _chosen(path, file_format, report)
+        chosen = _chosen(path, file_format, options, report)
         asked = _asked(chosen, options)
         known = None if into is None else into.known(report.sha256, asked)
         if into is None or known is not None:
@@ -122,6 +107,7 @@ def import_file(
             told = report.as_json()
             into.keep(arrivals, report.clock, entry, told)
             report.new, report.updated, report.unchanged = told["new"], told["updated"], told["unchanged"]
+            report.warnings = [Warned(**one) for one in told["warnings"]]
     except InputError as error:
         first = error.faults[0]
         elsewhere = "" if first.source in {str(path), path.name} else f"{first.source}: "
@@ -176,8 +162,10 @@ def _few_searches_for_cycles() -> Iterator[None]:
         gc.set_threshold(*was)
 
 
-def _chosen(path: Path, file_format: str, report: FileReport) -> Format:
-    if file_format == AUTO:
+def _chosen(path: Path, file_format: str, options: ReadOptions, report: FileReport) -> Format:
+    if file_format == AUTO and options.mapping is not None:
+        chosen, report.why = FORMATS["parquet" if head(path).is_parquet else "csv"], "a mapping is given"
+    elif file_format == AUTO:
         chosen, report.why = recognise(path)
     elif file_format in FORMATS:
         chosen, report.why = FORMATS[file_format], "as --format says"

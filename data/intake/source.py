@@ -147,7 +147,9 @@ def _check_is_table(start: bytes, path: Path) -> None:
     """Refuse what is no text and no Parquet, packed or not; paths inside of archives are never looked at."""
     for magic, what in _REFUSED.items():
         if start.startswith(magic):
-            raise refuse(path, Rule.NOT_TEXT, f"the file looks like {what}", 1)
+            is_arrays = magic.startswith(b"PK") and b".npy" in start[:128]
+            found = "NumPy arrays (npz), which are no history" if is_arrays else what
+            raise refuse(path, Rule.NOT_TEXT, f"the file looks like {found}", 1)
     if start[_TAR_AT:].startswith(_TAR):
         raise refuse(path, Rule.NOT_TEXT, "the file looks like a tar archive: unpack it", 1)
 

@@ -187,6 +187,7 @@ class Importing:
                 kept = manifest.clusters.setdefault(cluster, ClusterEntry(clock.value))
                 counts = _sum(counts, self._keep_inventory(arrivals, cluster, kept, clock, entry))
             report.update(zip(_COUNTS, counts, strict=True))
+            _tell_merged(report, sum(counts), has_nodes=bool(names))
             (self._folder / "reports").mkdir(exist_ok=True)
             replace_file(self._folder / entry.report, json.dumps(report, sort_keys=True).encode())
             manifest.imports = [one for one in manifest.imports if one.report != entry.report] + [entry]
@@ -243,6 +244,13 @@ class Importing:
             replace_file(self._folder / path, json.dumps(content).encode())
             kept.inventory = path
         return counts
+
+
+def _tell_merged(report: dict[str, Any], num_kept: int, *, has_nodes: bool) -> None:
+    merged_rows = report["records"] - num_kept
+    if merged_rows > 0 and not has_nodes:
+        found = f"{merged_rows} rows have the id and submission of another row of the file, which they update"
+        report["warnings"].append({"warning": "rows-of-one-attempt", "message": found})
 
 
 def _sum(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:

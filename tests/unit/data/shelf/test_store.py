@@ -25,7 +25,7 @@ JOBS = [
 
 
 def bring(history: HistoryStore, records, sha="0" * 64, clock=Clock.UTC):
-    report = {}
+    report = {"records": len(records), "warnings": []}
     with history.importing() as into, into.arrivals() as arrivals:
         for one in records:
             arrivals.add(one)
