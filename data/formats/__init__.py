@@ -3,8 +3,21 @@
 from collections.abc import Mapping
 from typing import Final
 
-from data.formats import swf
+from data.formats import (
+    capacity_by_day,
+    openb_nodes,
+    philly_machines,
+    swf,
+)
 from data.intake.format import Format
 
-FORMATS: Final[Mapping[str, Format]] = {one.name: one for one in (swf.FORMAT,)}
+FORMATS: Final[Mapping[str, Format]] = {
+    one.name: one
+    for one in (
+        capacity_by_day.FORMAT,
+        openb_nodes.FORMAT,
+        philly_machines.FORMAT,
+        swf.FORMAT,
+    )
+}
 """Every format by its name; `antecast import --format auto` chooses by content."""
