@@ -7,6 +7,10 @@ from data.formats import (
     capacity_by_day,
     openb_nodes,
     philly_machines,
+    scontrol_node,
+    scontrol_partition,
+    sinfo,
+    slurm_nodes_json,
     swf,
 )
 from data.intake.format import Format
@@ -17,6 +21,10 @@ FORMATS: Final[Mapping[str, Format]] = {
         capacity_by_day.FORMAT,
         openb_nodes.FORMAT,
         philly_machines.FORMAT,
+        scontrol_node.FORMAT,
+        scontrol_partition.FORMAT,
+        sinfo.FORMAT,
+        slurm_nodes_json.FORMAT,
         swf.FORMAT,
     )
 }

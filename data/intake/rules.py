@@ -138,6 +138,8 @@ class ImportRule(StrEnum):
         "a list of nodes names more or fewer than the count beside it; the list counts",
     )
 
+    BAD_NODE_LIST = "bad-node-list", Action.REJECTED, "a list of nodes cannot be read: gpu[01-04,07]"
+
     # Objects of Kubernetes
     PART_OF_GANG = (
         "part-of-gang",
