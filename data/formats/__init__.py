@@ -5,6 +5,8 @@ from typing import Final
 
 from data.formats import (
     capacity_by_day,
+    kubernetes,
+    kubernetes_nodes,
     openb_nodes,
     philly_machines,
     scontrol_node,
@@ -19,6 +21,8 @@ FORMATS: Final[Mapping[str, Format]] = {
     one.name: one
     for one in (
         capacity_by_day.FORMAT,
+        kubernetes.FORMAT,
+        kubernetes_nodes.FORMAT,
         openb_nodes.FORMAT,
         philly_machines.FORMAT,
         scontrol_node.FORMAT,

@@ -156,3 +156,8 @@ class ImportRule(StrEnum):
         Action.NOTED,
         "ended by a signal that nobody accounts for; its life is taken as cut off",
     )
+    UNKNOWN_SHARE = (
+        "unknown-share",
+        Action.NOTED,
+        "a share of GPUs whose size in devices nothing tells; its GPUs are taken as not known",
+    )
