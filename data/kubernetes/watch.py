@@ -14,6 +14,8 @@ from data.intake.source import BrokenFileError, head_of, opened
 from data.kubernetes.objects import Object, text
 
 _EVENTS: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR", "SYNC"})
+_NAMES: Final = frozenset({"kind", "metadata", "object"})
+_LOOK_AT: Final = 20
 _NOT_OF_LISTS: Final = frozenset({"spec", "status", "object", "type", "data"})
 
 
@@ -39,12 +41,12 @@ def seen_objects(path: Path, file: IO[bytes]) -> Iterator[tuple[int, Seen | Unre
     start = head_of(path).removeprefix(b"\xef\xbb\xbf").lstrip()
     is_list, kind = _list_of(start)
     items: Iterator[tuple[int, dict[str, Any] | Unreadable]]
-    if start.startswith(b"["):
-        items = json_items(file, ("item",))
-    elif is_list:
+    if is_list:
         items = json_items(file, ("items.item",), several=True)
     elif _is_lines(start):
         items = json_lines(file)
+    elif start.startswith(b"["):
+        items = json_items(file, ("item",))
     else:
         items = json_documents(file)
     for place, item in items:
@@ -65,14 +67,22 @@ def first_objects(path: Path, most: int = 200) -> list[Seen]:
 
 
 def _is_lines(start: bytes) -> bool:
-    """Whether the first line is an object by itself, or the head holds no whole line."""
-    first, end, _ = start.partition(b"\n")
-    if not end:
+    """Whether one of the first lines is an object by itself, or the head holds no whole line."""
+    lines = start.split(b"\n")
+    if start.startswith(b"["):  # an array on lines of its own has objects on lines too, with commas behind
+        return _parsed(lines[0]) is not None and any(line.strip() for line in lines[1:])
+    if len(lines) == 1:
         return True
+    return any(
+        isinstance(one := _parsed(line), dict) and _NAMES.intersection(one) for line in lines[:_LOOK_AT]
+    )
+
+
+def _parsed(line: bytes) -> Any:
     try:
-        return isinstance(json.loads(first), dict)
+        return json.loads(line)
     except (ValueError, RecursionError):
-        return False
+        return None
 
 
 def _list_of(start: bytes) -> tuple[bool, str | None]:
