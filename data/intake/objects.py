@@ -33,7 +33,7 @@ def json_lines(file: IO[bytes]) -> Iterator[Item]:
         yield number, line if isinstance(line, Unreadable) else _from_line(line)
 
 
-def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
+def json_items(file: IO[bytes], prefixes: Sequence[str], *, several: bool = False) -> Iterator[Item]:
     """Elements of lists inside one JSON document, by their place from 1 on, in constant memory.
 
     Bytes that are not UTF-8 are replaced, a byte order mark is left out. Of a name that an object has twice
@@ -43,13 +43,14 @@ def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
         file: the document.
         prefixes: where the lists' elements are, as ijson has it: `item` for a list on top, `jobs.item` for
             the list `jobs` of an object on top.
+        several: whether other such documents may follow the first.
 
     Raises:
         BrokenFileError: where the document breaks or ends early; elements before are good.
     """
     wanted = frozenset(prefixes)
     depths = {prefix.count(".") + 1 if prefix else 0 for prefix in prefixes}
-    document = _Document(file)
+    document = _Document(file, several=several)
     events = document.events()
     path: list[str] = []
     place = 0
@@ -71,6 +72,15 @@ def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
         raise BrokenFileError(f"the JSON breaks after element {place}: {_first_line(error)}") from error
 
 
+def json_documents(file: IO[bytes]) -> Iterator[Item]:
+    """Objects one after the other without commas, each on any number of lines, by their place from 1 on.
+
+    Raises:
+        BrokenFileError: where one breaks or ends early; those before are good.
+    """
+    return json_items(file, ("",), several=True)
+
+
 _STARTS: Final = frozenset({"start_map", "start_array"})
 _ENDS: Final = frozenset({"end_map", "end_array"})
 
@@ -81,8 +91,9 @@ class _Document:
     A text is in memory whole before there is an event of it; so bytes are counted from event to event.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], *, several: bool) -> None:
         self._file = file
+        self._several = several
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._is_first = True
         self._quiet_bytes = 0
@@ -102,7 +113,7 @@ class _Document:
 
     def events(self) -> Iterator[_Event]:
         """Events, as `ijson.basic_parse` has them."""
-        for event in ijson.basic_parse(self):
+        for event in ijson.basic_parse(self, multiple_values=self._several):
             self._quiet_bytes = 0
             yield event
 
