@@ -8,6 +8,7 @@ from domain.errors import Fault
 MAX_FAULTS: Final = 10_000
 """Faults of one input that are remembered; the rest is counted."""
 
+MAX_MESSAGE_CHARACTERS: Final = 600
 _SHOWN_CHARACTERS: Final = 60
 
 
@@ -67,11 +68,18 @@ class Rule(StrEnum):
     TOO_MANY_FAULTS = "too-many-faults", "more faults were found than are listed"
 
 
-def shown(value: object) -> str:
-    """`value` as it may stand in a message: printable characters only, at most 60 of them."""
+def shown(value: object, most_characters: int = _SHOWN_CHARACTERS) -> str:
+    """`value` as it may stand in a message: printable characters only, and no more of them than that."""
     text = str(value)
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_SHOWN_CHARACTERS])
-    return clean if len(text) <= _SHOWN_CHARACTERS else clean[:-3] + "..."
+    if len(text) <= most_characters and text.isprintable():
+        return text
+    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:most_characters])
+    return clean if len(text) <= most_characters else clean[:-3] + "..."
+
+
+def message_of(text: str) -> str:
+    """A whole message as it may be told, whatever of a source found its way into it."""
+    return shown(text, MAX_MESSAGE_CHARACTERS)
 
 
 class FaultLog:

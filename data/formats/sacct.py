@@ -5,13 +5,13 @@ One line is one attempt of one job; steps have lines of their own unless `--allo
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final
 
 from data.intake.delimited import Fields, csv_lines, other_width, split_lines
 from data.intake.format import Format, Head, Kind, Match, Reading
 from data.intake.instants import CLOSE_S, Stamps, parsed
+from data.intake.remembered import remembered
 from data.intake.rows import Note, Notes, RejectedError, Row, quoted, rows_from
 from data.intake.rules import ImportRule
 from data.intake.source import BrokenFileError, lines_of, opened, refuse
@@ -276,7 +276,7 @@ def _elapsed_s(raw: str, text: str, notes: Notes) -> float | None:
     return seconds
 
 
-@lru_cache(maxsize=2**17)
+@remembered(2**17)
 def _length(raw: str, text: str) -> tuple[float | None, Note | None]:
     try:
         if not is_null(raw):

@@ -1,9 +1,9 @@
 """Whole counts and sizes as tables of inventories have them, with the units that are glued to them."""
 
 import re
-from functools import lru_cache
 from typing import Final
 
+from data.intake.remembered import remembered
 from data.intake.rows import Notes, quoted
 from data.intake.rules import ImportRule
 from data.slurm.durations import is_null
@@ -40,7 +40,7 @@ def memory_mib(text: str, what: str, notes: Notes) -> float | None:
     return size
 
 
-@lru_cache(maxsize=2**12)
+@remembered(2**12)
 def _size_mib(word: str) -> float | None:
     found = _SIZE.fullmatch(word)
     if found is None:

@@ -17,7 +17,7 @@ from data.intake.rows import Row, rejected
 from data.intake.rules import ImportRule
 from data.intake.source import BrokenFileError, refuse, size_of
 from data.intake.warnings import warnings_of
-from data.rules import Rule, shown
+from data.rules import Rule, message_of, shown
 from data.shelf.manifest import ImportEntry
 from data.shelf.store import Importing
 from data.stamps import NoZoneError
@@ -56,7 +56,7 @@ def recognise(path: Path) -> tuple[Format, str]:
         names = " and ".join(one.name for _, one, _ in found[:2])
         message = f"the file fits {names} equally well: say which with --format"
         raise InputError([Fault(str(path), None, Rule.UNKNOWN_FORMAT, message)])
-    return found[0][1], found[0][2].why
+    return found[0][1], message_of(found[0][2].why)
 
 
 def import_file(
@@ -111,7 +111,11 @@ def import_file(
     except InputError as error:
         first = error.faults[0]
         elsewhere = "" if first.source in {str(path), path.name} else f"{first.source}: "
-        report.fault = {"line": first.line, "rule": str(first.rule), "message": elsewhere + first.message}
+        report.fault = {
+            "line": first.line,
+            "rule": str(first.rule),
+            "message": message_of(elsewhere + first.message),
+        }
     return report
 
 
@@ -145,7 +149,9 @@ def _read(
         raise InputError([Fault(str(path), last + 1, Rule.NO_TIME_ZONE, message)]) from error
     progress(path, report.read)
     report.clock = reading.clock
-    report.facts = dict(reading.facts)
+    report.facts = {
+        name: message_of(fact) if isinstance(fact, str) else fact for name, fact in reading.facts.items()
+    }
     if not report.read:
         raise InputError([Fault(str(path), None, Rule.NO_ROWS, "the file has no row")])
     report.warnings = warnings_of(report)

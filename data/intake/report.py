@@ -10,6 +10,7 @@ from data.intake.format import Clock, Kind
 from data.intake.rows import Row
 from data.intake.rules import Action
 from data.records import AttemptRecord
+from data.rules import message_of
 from data.stamps import MAX_INSTANT_S
 from domain.attempts import LimitKind
 
@@ -131,7 +132,10 @@ class FileReport:
                 self.repaired += 1
             case _:
                 self.accepted += 1
-        told = [Told(row.line, note.rule.value, note.rule.action.value, note.message) for note in row.notes]
+        told = [
+            Told(row.line, note.rule.value, note.rule.action.value, message_of(note.message))
+            for note in row.notes
+        ]
         self.rules.update(one.rule for one in told)
         self.notes.extend(told[: KEPT_NOTES - len(self.notes)])
         return told

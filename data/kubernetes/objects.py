@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
+from data.intake.remembered import remembered
 from data.intake.rows import RejectedError, quoted
 from data.intake.rules import ImportRule
 from data.intake.text import cleaned
@@ -38,7 +38,7 @@ def count(value: Any, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else default
 
 
-@lru_cache(maxsize=2**14)
+@remembered(2**14)
 def _epoch_s(stamp: str) -> float:
     return parse_stamp(stamp, None).epoch_s
 

@@ -6,8 +6,9 @@ decimal one (`m` is a thousandth, `M` a million) or an exponent.
 
 import re
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
+
+from data.intake.remembered import remembered
 
 _QUANTITY: Final = re.compile(
     r"(?P<number>[+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}))"
@@ -23,7 +24,7 @@ _SCALE: Final = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=2**12)
+@remembered(2**12)
 def parse_quantity(text: str) -> Fraction:
     """The number that a quantity stands for.
 

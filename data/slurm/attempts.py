@@ -1,9 +1,9 @@
 """One attempt of a Slurm job from words that `sacct` and slurmdbd's JSON have in common."""
 
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from data.intake.format import ReadOptions
+from data.intake.remembered import remembered
 from data.intake.rows import Note, Notes, RejectedError, quoted
 from data.intake.rules import ImportRule
 from data.intake.text import clean, cleaned
@@ -42,7 +42,7 @@ class Texts(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-@lru_cache(maxsize=2**16)
+@remembered(2**16)
 def texts(pool: str, account: str, user: str, qos: str, reason: str) -> Texts:
     """Whose it is; words that stand for nothing are nothing."""
     notes: list[Note] = []
@@ -66,7 +66,7 @@ def limit_of(raw: str, text: str, pool: str | None, options: ReadOptions, notes:
     return limit
 
 
-@lru_cache(maxsize=2**14)
+@remembered(2**14)
 def _limit(raw: str, text: str) -> tuple[Limit, Note | None]:
     """Of two columns the first that can be read; a limit of zero lifts all limits (sbatch(1), --time)."""
     note = None

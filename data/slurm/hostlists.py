@@ -1,9 +1,10 @@
 """Lists of hosts in Slurm's words: `gpu[01-04,07],login1`, `rack[1-2]n[01-16]`."""
 
 import re
-from functools import lru_cache
 from itertools import product
 from typing import Final
+
+from data.intake.remembered import remembered
 
 MAX_HOSTS: Final = 65_536
 """Most hosts of one list."""
@@ -12,7 +13,7 @@ _PIECE: Final = re.compile(r"[^\[\],]+|\[[0-9,\-]+\]", re.ASCII)
 _RANGE: Final = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.ASCII)
 
 
-@lru_cache(maxsize=2**8)
+@remembered(2**4)
 def expand_hosts(text: str) -> tuple[str, ...]:
     """The hosts of a list, in its order, each once.
 
@@ -64,5 +65,7 @@ def _numbers(part: str, text: str) -> list[str]:
         if last < first or last - first >= MAX_HOSTS:
             raise ValueError(f"{text!r}: {one!r} names no host, or more than {MAX_HOSTS}")
         width = len(match["first"])
+        if len(found) + last - first >= MAX_HOSTS:
+            raise ValueError(f"{text!r} names more than {MAX_HOSTS} hosts")
         found.extend(f"{number:0{width}d}" for number in range(first, last + 1))
     return found

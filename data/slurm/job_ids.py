@@ -10,6 +10,9 @@ from typing import Final
 MAX_TASK: Final = 4_000_000
 """Largest array task: Slurm's own MaxArraySize ends one above it."""
 
+_FEW: Final = 100_000
+"""Tasks that are counted one by one."""
+
 _ID: Final = re.compile(
     r"(?P<base>\d{1,10})"
     r"(?:_(?:(?P<task>\d{1,9})|\[(?P<tasks>[0-9,:\-]{1,4096})(?P<cut>\.\.\.)?(?:%(?P<cap>\d{1,9}))?\])|\+(?P<offset>\d{1,5}))?"
@@ -82,12 +85,21 @@ def _int(digits: str | None) -> int | None:
 
 def _num_tasks(tasks: str, text: str) -> int:
     """Tasks of a list of ranges, each counted once however often it is named."""
-    ranges = [_range(part, text) for part in tasks.split(",")]
-    if len(ranges) == 1:
-        return len(ranges[0])
+    ranges = sorted((_range(part, text) for part in tasks.split(",")), key=lambda one: (one.start, one.stop))
+    named = sum(map(len, ranges))
+    if named > 2 * MAX_TASK:
+        raise ValueError(f"{text!r} names tasks more than twice")
+    if all(one.step == 1 for one in ranges):
+        count = reached = 0
+        for one in ranges:
+            count += max(0, one.stop - max(one.start, reached))
+            reached = max(reached, one.stop)
+        return count
+    if len(ranges) == 1 or named < _FEW:
+        return len(ranges[0]) if len(ranges) == 1 else len(set().union(*ranges))
     is_named = bytearray(MAX_TASK + 1)
-    for named in ranges:
-        is_named[named.start : named.stop : named.step] = b"\1" * len(named)
+    for one in ranges:
+        is_named[one.start : one.stop : one.step] = b"\1" * len(one)
     return is_named.count(1)
 
 

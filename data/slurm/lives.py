@@ -1,10 +1,10 @@
 """When an attempt of a Slurm job came, ran and went, and how it ended, from words that may contradict."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 from data.intake.instants import CLOSE_S, resolve
+from data.intake.remembered import remembered
 from data.intake.rows import Note, Notes, quoted
 from data.intake.rules import ImportRule
 from data.intake.text import hashed
@@ -56,7 +56,7 @@ class Spent(NamedTuple):
     is_placed: bool | None = None
 
 
-@lru_cache(maxsize=2**12)
+@remembered(2**12)
 def ended(state: str) -> Ended:
     """What a state says; one that nobody knows is taken as not ended."""
     if is_null(state):

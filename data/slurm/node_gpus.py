@@ -6,9 +6,9 @@ right then (gres.conf(5), AccountingStorageTRES in slurm.conf(5)). Shards stand 
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
+from data.intake.remembered import remembered
 from data.slurm.durations import is_null
 from data.slurm.gpus import Gpus, mig_profile, parse_gres, parse_tres
 
@@ -39,7 +39,7 @@ class NodeGpus:
     doubts: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=2**12)
+@remembered(2**12)
 def node_gpus(
     gres: str | None, cfg_tres: str | None = None, gres_used: str | None = None, alloc_tres: str | None = None
 ) -> NodeGpus:

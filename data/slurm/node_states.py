@@ -1,9 +1,10 @@
 """Node states in Slurm's words: base states, flags and signs, and whether jobs may be started there."""
 
 import re
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
+
+from data.intake.remembered import remembered
 
 OPEN, CLOSED, SILENT = True, False, None
 """What a word says: jobs may start there, they may not, or nothing of that."""
@@ -55,7 +56,7 @@ class NodeState(NamedTuple):
     unknown: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=2**10)
+@remembered(2**10)
 def parse_node_state(text: str) -> NodeState:
     """What a state means: `IDLE+DRAIN`, `MIXED*`, `DOWN~`, `idle`, `plnd-`; any word that closes, closes.
 

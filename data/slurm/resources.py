@@ -5,9 +5,9 @@ nothing is said. TRES count for all of a job; GRES are what older versions have 
 """
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
+from data.intake.remembered import length_of_words, remembered
 from data.intake.rows import Note, quoted
 from data.intake.rules import ImportRule
 from data.records import MILLI
@@ -62,7 +62,7 @@ class Resources(NamedTuple):
     names_gpus: bool = False
 
 
-@lru_cache(maxsize=2**16)
+@remembered(2**16, length_of_words)
 def resources(words: Words) -> Resources:
     """Resources of a job; what cannot be read is not known, and said so."""
     notes: list[Note] = []
