@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import IO, Any, Final
 
 import ijson
@@ -45,7 +46,7 @@ def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
         BrokenFileError: where the document breaks or ends early; elements before are good.
     """
     wanted = frozenset(prefixes)
-    events = ijson.parse(file, use_float=True)
+    events = _numbers_as_floats(ijson.parse(file))
     place = 0
     try:
         for prefix, event, value in events:
@@ -54,6 +55,15 @@ def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
                 yield place, _item(events, event, value)
     except (ijson.JSONError, ValueError, UnicodeError) as error:
         raise BrokenFileError(f"the JSON breaks after element {place}: {error}") from error
+
+
+def _numbers_as_floats(events: Iterator[tuple[str, str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    """Events with whole numbers as they are, of any size, and floats for all others.
+
+    The parser's own mode for that breaks off at whole numbers of 64 bits without a sign: Slurm has them.
+    """
+    for prefix, event, value in events:
+        yield prefix, event, float(value) if isinstance(value, Decimal) else value
 
 
 def _item(events: Iterator[tuple[str, str, Any]], event: str, value: Any) -> dict[str, Any] | Unreadable:
