@@ -63,8 +63,9 @@ def json_items(file: IO[bytes], prefixes: Sequence[str], *, several: bool = Fals
                 path.pop()
                 continue
             if len(path) in depths and ".".join(path) in wanted:
+                item = _item(document, events, event, value)
                 place += 1
-                yield place, _item(document, events, event, value)
+                yield place, item
             elif event in _STARTS:
                 path.append("item")
                 _check_depth(len(path), MAX_DEPTH)

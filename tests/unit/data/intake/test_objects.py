@@ -105,7 +105,7 @@ def test_what_only_looks_like_json_is_said_to_be_none(word):
     assert rules(lines(b'{"a": ' + word + b'}\n{"b": 1}')) == [ImportRule.NOT_AN_OBJECT, None]
     found, message = broken(b'[{"b": 1}, {"a": ' + word + b"}]")
     assert found == [{"b": 1}]
-    assert "breaks after element 2" in message
+    assert "breaks after element 1" in message
 
 
 def test_what_is_no_object_is_told_of_and_the_rest_is_read():
