@@ -1,15 +1,16 @@
 """Whole counts and sizes as tables of inventories have them, with the units that are glued to them."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
-from data.intake.remembered import remembered
 from data.intake.rows import Notes, quoted
 from data.intake.rules import ImportRule
 from data.slurm.durations import is_null
 
 _COUNT: Final = re.compile(r"\d{1,12}(?:\.0{1,6})?", re.ASCII)
 _SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGTP]?)(i?B)?", re.ASCII | re.IGNORECASE)
+_LONGEST: Final = 40
 _MIB_OF: Final = {"K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 
 
@@ -34,13 +35,14 @@ def memory_mib(text: str, what: str, notes: Notes) -> float | None:
     """
     if is_null(text):
         return None
-    size = _size_mib(text.strip())
+    word = text.strip()
+    size = _size_mib(word) if len(word) < _LONGEST else None
     if size is None:
         notes.add(ImportRule.BAD_NUMBER, f"{what} is {quoted(text)}, a size such as 24GB is expected")
     return size
 
 
-@remembered(2**12)
+@lru_cache(maxsize=2**12)
 def _size_mib(word: str) -> float | None:
     found = _SIZE.fullmatch(word)
     if found is None:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from data.intake.counts import memory_mib, whole
-from data.intake.remembered import remembered
 from data.intake.rows import Notes, RejectedError, quoted
 from data.intake.rules import ImportRule
 from data.intake.text import clean
@@ -99,7 +98,6 @@ def hosts(text: str, what: str) -> tuple[str, ...]:
         raise RejectedError(ImportRule.BAD_NODE_LIST, f"{what}: {shown(error)}") from error
 
 
-@remembered(2**10)
 def pools_of(text: str | None) -> tuple[str, ...]:
     """Partitions between commas, without the star of the default one."""
     names = (name.strip().rstrip("*") for name in (text or "").split(","))
