@@ -7,8 +7,9 @@ Mutation = Callable[[bytearray, random.Random], bytes]
 
 _WORDS: Sequence[bytes] = (
     b"", b"-1", b"0", b"nan", b"NaN", b"inf", b"-inf", b"1e999", b"1e308", b"99999999999999999999",
-    b"18446744073709551615", b"9223372036854775808", b"-9223372036854775809", b"4294967294", b"0x10", b"1_000",
-    b"1.5", b"-0.0", b"None", b"null", b"Unknown", b"true", b"[]", b"{}", b'""', b'"', b"'", b"\\", b"\\ud800",
+    b"18446744073709551615", b"9223372036854775808", b"-9223372036854775809", b"4294967294", b"0x10",
+    b"1_000", b"1.5", b"-0.0", b"None", b"null", b"Unknown", b"true", b"[]", b"{}", b'""', b'"', b"'", b"\\",
+    b"\\ud800",
     b"\xff", b"\xc3\x28", b"\xe2\x80\xae", b"\0", b"\r", b"\n", b"\r\n", b"\t", b",", b"|", b";", b" ", b"%s",
     b"=1+1", b"../../etc/passwd", b"9999-12-31T23:59:59", b"0001-01-01T00:00:00", b"2024-03-31T02:30:00",
     b"2024-10-27T02:30:00", b"1_[1-4000000:2,3]", b"1+1+1", b"365-23:59:59", b"UNLIMITED", b"gres/gpu=-1",
@@ -78,7 +79,7 @@ def _shuffle_lines(content: bytearray, rng: random.Random) -> bytes:
 
 
 def _replace_word(content: bytearray, rng: random.Random) -> bytes:
-    """Put something else in place of what stands between two delimiters: the shape stays, the value is odd."""
+    """Something else in place of what stands between two delimiters: the shape stays, the value is odd."""
     whole = bytes(content)
     marks = [place for place, one in enumerate(whole) if one in b' ,|\t\n":;=']
     if len(marks) < 2:

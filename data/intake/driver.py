@@ -17,6 +17,7 @@ from data.intake.rows import Row, rejected
 from data.intake.rules import ImportRule
 from data.intake.source import BrokenFileError, refuse, size_of
 from data.intake.warnings import warnings_of
+from data.records import AttemptRecord
 from data.rules import Rule, message_of, shown
 from data.shelf.manifest import ImportEntry
 from data.shelf.store import Importing
@@ -25,6 +26,9 @@ from domain.errors import Fault, InputError
 
 READER_VERSION: Final = 1
 """Goes up when a reader changes what it makes of a file, so that files are read anew."""
+
+MOST_OF_INVENTORY: Final = 500_000
+"""Nodes and pools of one file, each as often as it is seen."""
 
 AUTO: Final = "auto"
 _TELL_EVERY: Final = 5_000
@@ -129,7 +133,7 @@ def _read(
     tell_notes: TellNotes,
 ) -> None:
     reading = Reading(path, options)
-    last = 0
+    last = others = 0
     rows = chosen.rows(reading)
     try:
         with _few_searches_for_cycles():
@@ -137,6 +141,9 @@ def _read(
                 last = row.line
                 if told := report.take(row):
                     tell_notes(path, told)
+                if row.records and not isinstance(row.records[0], AttemptRecord):
+                    others += len(row.records)
+                    _check_inventory(path, others)
                 keep(row)
                 if report.read % _TELL_EVERY == 0:
                     progress(path, report.read)
@@ -155,6 +162,13 @@ def _read(
     if not report.read:
         raise InputError([Fault(str(path), None, Rule.NO_ROWS, "the file has no row")])
     report.warnings = warnings_of(report)
+
+
+def _check_inventory(path: Path, records: int) -> None:
+    """Inventories are held in memory, and a few characters of a list of hosts name thousands of them."""
+    if records > MOST_OF_INVENTORY:
+        found = f"the file speaks of more than {MOST_OF_INVENTORY} nodes and pools"
+        raise refuse(path, Rule.TOO_LARGE, found)
 
 
 @contextmanager

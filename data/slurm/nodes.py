@@ -71,7 +71,7 @@ class Gathered:
             RejectedError: if it has no name.
         """
         known = self._pools_of.get(fields.name, ())
-        both = (*known, *(pool for pool in pools if pool not in known))
+        both = tuple(sorted({*known, *pools}))  # in whatever order their lines come
         record = node_record(self._cluster, fields, both, notes)
         self._pools_of[fields.name] = both
         for pool in both:

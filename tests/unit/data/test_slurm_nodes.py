@@ -98,7 +98,7 @@ def test_text_of_sinfo_in_several_forms(text, tmp_path):
     assert report.rejected == 0
     assert [(one.node, one.num_gpus, one.pools) for one in inventory.nodes] == [
         ("g1", 8, ("gpu",)),
-        ("g2", 8, ("gpu", "all")),
+        ("g2", 8, ("all", "gpu")),
     ]
     assert [(one.pool, one.gpus, one.num_nodes) for one in inventory.pools] == [("all", 8, 1), ("gpu", 16, 2)]
 
