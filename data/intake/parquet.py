@@ -13,14 +13,16 @@ from data.intake.source import BrokenFileError, refuse
 from data.rules import Rule, shown
 
 MAX_COLUMNS: Final = 1_000
-MAX_GROUP_BYTES: Final = 2**29
-"""Most unpacked bytes of one column of one row group: one is in memory at a time."""
+MAX_GROUP_BYTES: Final = 2**30
+"""Most unpacked bytes of one row group: texts of one are in memory at a time."""
 
-MAX_GROUP_VALUES: Final = 2**24
-"""Most values of one column of lists of one row group: lists of millions take no bytes when all are alike."""
+FREE_ROWS: Final = 2**22
+MAX_ROWS_PER_BYTE: Final = 250
+"""Most rows of a file by its bytes, beyond the first `FREE_ROWS`: rows that are all alike take none."""
 
 _BATCH_ROWS: Final = 8_192
 _BATCH_BYTES: Final = 2**25
+_TEXTS: Final = frozenset({"STRING", "JSON", "ENUM", "NONE"})
 
 _BROKEN: Final = (OSError, pa.ArrowException, ValueError)
 """Arrow's own, and those of names that are not UTF-8."""
@@ -48,6 +50,9 @@ def parquet_columns(path: Path) -> tuple[str, ...]:
 def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Item]:
     """Rows as dictionaries, by their place from 1 on; instants are `datetime`, with a zone or without.
 
+    Columns of lists and of other nested values are not read: a few bytes can stand for millions of them.
+    Nothing is asked of what a file says of single chunks: Arrow ends the process where that is not true.
+
     Args:
         path: the file.
         columns: columns to read; None: all.
@@ -60,7 +65,7 @@ def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[I
     try:
         with pq.ParquetFile(path, memory_map=False, pre_buffer=False, read_dictionary=_texts(path)) as file:
             _check(file, path)
-            names = None if columns is None else list(columns)
+            names = _flat(file, path, columns)
             for batch in file.iter_batches(batch_size=_batch_rows(file), columns=names):
                 for row in _rows(batch):
                     place += 1
@@ -73,19 +78,25 @@ def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[I
 
 
 def _texts(path: Path) -> list[str]:
-    """Columns of text that are kept as words and places, and are read so: a word is in memory once.
-
-    Of other columns Arrow would remember every word until their row group ends.
-    """
+    """Columns of text, which are read as words and places: a word that a column repeats is in memory once."""
     with pq.ParquetFile(path, memory_map=False) as file:
         columns = [file.schema.column(place) for place in range(len(file.schema.names))]
-        groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
-        return [
-            one.path
-            for place, one in enumerate(columns)
-            if one.physical_type == "BYTE_ARRAY" and one.max_repetition_level == 0 and "." not in one.path
-            if any(group.column(place).has_dictionary_page for group in groups)
-        ]
+        flat = {field.name for field in file.schema_arrow if not pa.types.is_nested(field.type)}
+    return [
+        one.path
+        for one in columns
+        if one.physical_type == "BYTE_ARRAY" and one.logical_type.type in _TEXTS and one.path in flat
+    ]
+
+
+def _flat(file: pq.ParquetFile, path: Path, columns: Sequence[str] | None) -> list[str]:
+    """Columns to read, of those that hold one value per row."""
+    flat = [field.name for field in file.schema_arrow if not pa.types.is_nested(field.type)]
+    nested = set(columns or ()) - set(flat)
+    if nested:
+        found = f"there is no column {shown(min(nested))!r} with one value per row"
+        raise refuse(path, Rule.MISSING_COLUMN, found)
+    return flat if columns is None else list(columns)
 
 
 def _batch_rows(file: pq.ParquetFile) -> int:
@@ -134,14 +145,12 @@ def _check(file: pq.ParquetFile, path: Path) -> None:
         raise refuse(
             path, Rule.TOO_LARGE, f"the file has {len(names)} columns, at most {MAX_COLUMNS} are read"
         )
-    for group in range(file.metadata.num_row_groups):
-        rows = file.metadata.row_group(group)
-        for place in range(rows.num_columns):
-            column = rows.column(place)
-            what = f"column {shown(column.path_in_schema)!r}"
-            if column.total_uncompressed_size > MAX_GROUP_BYTES:
-                found = f"{what} unpacks to {column.total_uncompressed_size} bytes in one row group"
-                raise refuse(path, Rule.TOO_LARGE, f"{found}; at most {MAX_GROUP_BYTES} are read")
-            if column.num_values > max(rows.num_rows, MAX_GROUP_VALUES):
-                found = f"{what} has {column.num_values} values in one row group"
-                raise refuse(path, Rule.TOO_LARGE, f"{found}; at most {MAX_GROUP_VALUES} are read")
+    most_rows = FREE_ROWS + MAX_ROWS_PER_BYTE * path.stat().st_size
+    if file.metadata.num_rows > most_rows:
+        found = f"the file has {file.metadata.num_rows} rows, at most {most_rows} are read of one of its size"
+        raise refuse(path, Rule.TOO_LARGE, found)
+    for place in range(file.metadata.num_row_groups):
+        size = file.metadata.row_group(place).total_byte_size
+        if size > MAX_GROUP_BYTES:
+            found = f"a row group unpacks to {size} bytes, at most {MAX_GROUP_BYTES} are read"
+            raise refuse(path, Rule.TOO_LARGE, f"{found}; write the file with smaller ones")

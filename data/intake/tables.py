@@ -155,8 +155,7 @@ def _needed(mapping: ColumnMapping, names: Sequence[str], path: Path) -> list[st
 
 
 def _of_parquet(path: Path, columns: list[str]) -> Iterator[Item]:
-    has_dots = any("." in one for one in columns)  # which Arrow takes for a field within a column
-    for place, row in parquet_rows(path, None if has_dots else columns):
+    for place, row in parquet_rows(path, columns):
         yield (
             place,
             row if isinstance(row, Unreadable) else Values(place, [row[name] for name in columns]),
