@@ -1,6 +1,6 @@
 """Seconds and memory of imports of sacct's lines, against how many there are.
 
-    python -m benchmarks.import_speed [--rows 1000000 2000000 4000000] [--out benchmarks/results/import_speed.csv]
+    python -m benchmarks.import_speed [--rows 1000000 2000000] [--out benchmarks/results/import_speed.csv]
 
 The lines are generated with what real files have mixed in (`benchmarks.sacct_rows`). Each import is a process
 of its own that reads, keeps records and writes a history in a temporary folder; `cpu_s` is what it
