@@ -37,6 +37,7 @@ COMMAND: Final = (
 
 _MOST_CLUSTERS: Final = 100
 _MOST_LINES_SEEN: Final = 100
+_MOST_OF_A_LENGTH: Final = 60
 _NEVER_RESTARTED: Final = ("", "0")
 _ENERGY: Final = re.compile(r"energy=[^,]*,?")
 _SECONDS: Final = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
@@ -274,17 +275,17 @@ def _as_it_should_be(instants: list[float], elapsed_s: float) -> Lived | None:
 
 
 def _elapsed_s(raw: str, text: str, notes: Notes) -> float | None:
-    if raw.isdigit() and raw.isascii():
+    if len(raw) <= 12 and raw.isdigit() and raw.isascii():
         return float(raw)
     if not raw and not text:
         return None
-    seconds, note = _length(raw, text)
+    seconds, note = _length(raw[:_MOST_OF_A_LENGTH], text[:_MOST_OF_A_LENGTH])
     if note is not None:
         notes.add(*note)
     return seconds
 
 
-@lru_cache(maxsize=2**17)
+@lru_cache(maxsize=2**16)
 def _length(raw: str, text: str) -> tuple[float | None, Note | None]:
     try:
         if not is_null(raw):

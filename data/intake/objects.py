@@ -54,7 +54,7 @@ def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
                 item = _item(events, event, value)
                 place += 1
                 yield place, item
-    except (ijson.JSONError, ValueError, UnicodeError) as error:
+    except (ijson.JSONError, ValueError, ArithmeticError) as error:  # of numbers without end, too
         raise BrokenFileError(f"the JSON breaks after element {place}: {error}") from error
 
 

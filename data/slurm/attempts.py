@@ -15,6 +15,10 @@ from data.slurm.resources import Resources
 from domain.attempts import UNKNOWN_LIMIT, UNLIMITED, Limit, LimitKind
 
 MAX_SHOWN_ID: Final = 200
+_MOST_REMEMBERED: Final = 2_000
+_MOST_OF_A_LIMIT: Final = 60
+"""Longer than any; what is remembered has to be bounded."""
+
 _NO_NODES: Final = "none assigned"
 
 
@@ -42,9 +46,14 @@ class Texts(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-@lru_cache(maxsize=2**16)
 def texts(pool: str, account: str, user: str, qos: str, reason: str) -> Texts:
     """Whose it is; words that stand for nothing are nothing."""
+    if len(pool) + len(account) + len(user) + len(qos) + len(reason) > _MOST_REMEMBERED:
+        return _texts(pool, account, user, qos, reason)
+    return _remembered_texts(pool, account, user, qos, reason)
+
+
+def _texts(pool: str, account: str, user: str, qos: str, reason: str) -> Texts:
     notes: list[Note] = []
     kept: list[str | None] = []
     named = zip(("pool", "account", "user", "qos", "reason"), (pool, account, user, qos, reason), strict=True)
@@ -56,9 +65,12 @@ def texts(pool: str, account: str, user: str, qos: str, reason: str) -> Texts:
     return Texts(kept[0], kept[1], kept[2], kept[3], kept[4], tuple(notes))
 
 
+_remembered_texts = lru_cache(maxsize=2**14)(_texts)
+
+
 def limit_of(raw: str, text: str, pool: str | None, options: ReadOptions, notes: Notes) -> Limit:
     """The requested limit, from minutes or from a clock; an inherited one is the partition's where known."""
-    limit, note = _limit(raw, text)
+    limit, note = _limit(raw[:_MOST_OF_A_LIMIT], text[:_MOST_OF_A_LIMIT])
     if note is not None:
         notes.add(*note)
     if limit.kind is LimitKind.INHERITED and pool in options.partition_max_s:

@@ -10,6 +10,8 @@ from typing import Final
 MAX_TASK: Final = 4_000_000
 """Largest array task: Slurm's own MaxArraySize ends one above it."""
 
+_FEW_TASKS: Final = 10_000
+
 _ID: Final = re.compile(
     r"(?P<base>\d{1,10})"
     r"(?:_(?:(?P<task>\d{1,9})|\[(?P<tasks>[0-9,:\-]{1,4096})(?P<cut>\.\.\.)?(?:%(?P<cap>\d{1,9}))?\])|\+(?P<offset>\d{1,5}))?"
@@ -85,6 +87,8 @@ def _num_tasks(tasks: str, text: str) -> int:
     ranges = [_range(part, text) for part in tasks.split(",")]
     if len(ranges) == 1:
         return len(ranges[0])
+    if sum(map(len, ranges)) <= _FEW_TASKS:
+        return len(set().union(*ranges))
     is_named = bytearray(MAX_TASK + 1)
     for named in ranges:
         is_named[named.start : named.stop : named.step] = b"\1" * len(named)

@@ -14,6 +14,8 @@ from data.stamps import Instant
 from domain.attempts import EndCause
 
 _WAITS: Final = ("PENDING", "PD")
+_MOST_OF_A_STATE: Final = 200
+"""Longer than any; what is remembered has to be bounded."""
 
 
 class Ended(NamedTuple):
@@ -56,9 +58,13 @@ class Spent(NamedTuple):
     is_placed: bool | None = None
 
 
-@lru_cache(maxsize=2**12)
 def ended(state: str) -> Ended:
     """What a state says; one that nobody knows is taken as not ended."""
+    return _ended(state[:_MOST_OF_A_STATE])
+
+
+@lru_cache(maxsize=2**12)
+def _ended(state: str) -> Ended:
     if is_null(state):
         return Ended(EndCause.UNKNOWN, None, waits=False)
     cause = parse_state(state)
