@@ -1,6 +1,7 @@
 """Objects of JSON files one by one: lists inside of documents of any size, and lines of JSON."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import IO, Any, Final
@@ -16,6 +17,9 @@ MAX_EVENTS: Final = 200_000
 """Most names and values of one object."""
 
 MAX_DEPTH: Final = 60
+
+_MOST_DIGITS: Final = 4_000
+_ENDLESS: Final = re.compile(rb"(?<!\d)\d{%d}" % _MOST_DIGITS)
 
 Item = tuple[int, dict[str, Any] | Unreadable]
 
@@ -46,7 +50,7 @@ def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
         BrokenFileError: where the document breaks or ends early; elements before are good.
     """
     wanted = frozenset(prefixes)
-    events = _numbers_as_floats(ijson.parse(file))
+    events = _numbers_as_floats(ijson.parse(_Guarded(file)))
     place = 0
     try:
         for prefix, event, value in events:
@@ -56,6 +60,34 @@ def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
                 yield place, item
     except (ijson.JSONError, ValueError, ArithmeticError) as error:  # of numbers without end, too
         raise BrokenFileError(f"the JSON breaks after element {place}: {error}") from error
+
+
+class _Guarded:
+    """Bytes of a document as long as no run of digits is longer than Python makes a number of.
+
+    The parser's mode of exact numbers ends the process at such a run.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._before = b""
+        self._is_at_end = False
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, up to such a run.
+
+        Raises:
+            ValueError: at the run.
+        """
+        block = b"" if self._is_at_end else self._file.read(size)
+        both = self._before + block
+        found = _ENDLESS.search(both)
+        good = len(block) if found is None else found.start() - len(self._before)
+        if self._is_at_end or good < 0:
+            raise ValueError(f"a number has {_MOST_DIGITS} digits or more")
+        self._is_at_end = found is not None
+        self._before = both[-_MOST_DIGITS:]
+        return block[:good]
 
 
 def _numbers_as_floats(events: Iterator[tuple[str, str, Any]]) -> Iterator[tuple[str, str, Any]]:
