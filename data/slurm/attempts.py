@@ -16,6 +16,7 @@ from domain.attempts import UNKNOWN_LIMIT, UNLIMITED, Limit, LimitKind
 
 MAX_SHOWN_ID: Final = 200
 _MOST_REMEMBERED: Final = 2_000
+_MOST_OF_NODES: Final = 20_000
 _MOST_OF_A_LIMIT: Final = 60
 """Longer than any; what is remembered has to be bounded."""
 
@@ -148,8 +149,10 @@ def _own_id(parts: JobId) -> str:
 
 
 def nodes_of(text: str, notes: Notes) -> str | None:
-    """Names of nodes as Slurm writes them; None where there are none."""
-    word = clean(text, notes, "nodes")
+    """Names of nodes as Slurm writes them, whole; None where there are none, or more than is kept."""
+    if len(text) > _MOST_OF_NODES:
+        return None
+    word = text.strip() if text.isascii() and text.isprintable() else clean(text, notes, "nodes")
     return None if word is None or is_null(word) or word.casefold() == _NO_NODES else word
 
 
