@@ -77,8 +77,9 @@ class _Parser:
             for name in ("submit", "start", "end")
         }
         when = lived(stamps, state, spent, notes)
-        columns = (row.get(name, "") for name in ("partition", "account", "user", "qos"))
-        whose = texts(*columns, "")
+        whose = texts(
+            row.get("partition", ""), row.get("account", ""), row.get("user", ""), row.get("qos", ""), ""
+        )
         name = clean(row.get("name", ""), notes, "name")
         notes.extend((*whose.notes, *state.notes))
         if fields.is_mended:

@@ -23,6 +23,9 @@ MAX_DEPTH: Final = 60
 _HOPELESS_DEPTH: Final = 10_000
 """What is nested deeper is not even read over: the parser keeps a place per level."""
 
+_MOST_DIGITS: Final = 4_000
+_ENDLESS: Final = re.compile(rb"\d{%d}" % _MOST_DIGITS)
+
 Item = tuple[int, dict[str, Any] | Unreadable]
 _Event = tuple[str, Any]
 
@@ -69,7 +72,7 @@ def json_items(file: IO[bytes], prefixes: Sequence[str], *, several: bool = Fals
             elif event in _STARTS:
                 path.append("item")
                 _check_depth(len(path), MAX_DEPTH)
-    except (ijson.JSONError, ValueError) as error:
+    except (ijson.JSONError, ValueError, ArithmeticError) as error:
         raise BrokenFileError(f"the JSON breaks after element {place}: {_first_line(error)}") from error
 
 
@@ -89,7 +92,8 @@ _ENDS: Final = frozenset({"end_map", "end_array"})
 class _Document:
     """The events of a JSON document, from bytes made UTF-8.
 
-    A text is in memory whole before there is an event of it; so bytes are counted from event to event.
+    A text is in memory whole before there is an event of it; so bytes are counted from event to event. Of a
+    whole number with more digits than Python reads the parser may end the process; it is never shown one.
     """
 
     def __init__(self, file: IO[bytes], *, several: bool) -> None:
@@ -98,25 +102,38 @@ class _Document:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._is_first = True
         self._quiet_bytes = 0
+        self._before = b""
+        self._is_endless = False
         self.is_mended = False
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes, as the parser asks for them."""
-        if not size:
-            return b""
-        while block := self._file.read(size):
+        found = b""
+        while size and not found:
+            block = self._file.read(size)
             self._quiet_bytes += len(block)
             if self._quiet_bytes > MAX_LINE_BYTES:
                 raise ValueError(f"a text has more than {MAX_LINE_BYTES} bytes")
-            if found := self._as_utf8(block, is_last=False):
-                return found
-        return self._as_utf8(b"", is_last=True)
+            found = self._as_utf8(block, is_last=not block)
+            if not block:
+                break
+        return self._up_to_an_endless_number(found)
 
     def events(self) -> Iterator[_Event]:
         """Events, as `ijson.basic_parse` has them."""
         for event in ijson.basic_parse(self, multiple_values=self._several):
             self._quiet_bytes = 0
             yield event
+
+    def _up_to_an_endless_number(self, block: bytes) -> bytes:
+        both = self._before + block
+        run = None if self._is_endless else _ENDLESS.search(both)
+        good = len(block) if run is None else run.start() - len(self._before)
+        if self._is_endless or good <= 0 < len(block):
+            raise ValueError(f"a number has {_MOST_DIGITS} digits or more")
+        self._is_endless = run is not None
+        self._before = both[-_MOST_DIGITS:]
+        return block[:good]
 
     def _as_utf8(self, block: bytes, *, is_last: bool) -> bytes:
         text = self._decoder.decode(block, is_last)
@@ -244,6 +261,8 @@ def _first_line(error: BaseException) -> str:
     if isinstance(error, UnicodeError):
         return "a text holds half of a character"
     found = error.args[0] if error.args else ""
+    if isinstance(error, ArithmeticError):
+        return "a number is beyond any"
     text = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
     return text.strip().partition("\n")[0]
 

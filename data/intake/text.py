@@ -12,8 +12,8 @@ from data.intake.rules import ImportRule
 MAX_CHARACTERS: Final = 500
 """Longest text that is kept; job names with whole command lines are cut there."""
 
-_LONGEST_CACHED: Final = 2 * MAX_CHARACTERS
-"""Longer texts are rare and are not remembered: a cache of them would hold the file."""
+_LOOKED_AT: Final = 4 * MAX_CHARACTERS
+"""Characters of longer texts that are looked at: what is remembered has to be bounded too."""
 
 _INVISIBLE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -27,18 +27,16 @@ def cleaned(text: str) -> tuple[str | None, bool]:
     Returns:
         The text, and whether something invisible was in it (white space at its ends aside).
     """
-    if len(text) <= _LONGEST_CACHED:
-        return _cleaned(text)
-    return _cleaned.__wrapped__(text)
+    return _cleaned(text if len(text) <= _LOOKED_AT else text.lstrip()[:_LOOKED_AT])
 
 
-@lru_cache(maxsize=2**16)
+@lru_cache(maxsize=2**14)
 def _cleaned(text: str) -> tuple[str | None, bool]:
     if text.isascii() and text.isprintable():
         return text.strip()[:MAX_CHARACTERS] or None, False
-    kept, times = _INVISIBLE.subn("", text.strip())
-    cut = kept.strip()[:_LONGEST_CACHED]  # composing a long run of marks takes time by its square
-    return unicodedata.normalize("NFC", cut).strip()[:MAX_CHARACTERS] or None, times > 0
+    trimmed = text.strip()
+    kept, times = _INVISIBLE.subn("", trimmed)
+    return unicodedata.normalize("NFC", kept).strip()[:MAX_CHARACTERS] or None, times > 0
 
 
 def clean(text: str | None, notes: Notes, what: str) -> str | None:

@@ -1,9 +1,9 @@
 """One attempt of a Slurm job from words that `sacct` and slurmdbd's JSON have in common."""
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from data.intake.format import ReadOptions
-from data.intake.remembered import remembered
 from data.intake.rows import Note, Notes, RejectedError, quoted
 from data.intake.rules import ImportRule
 from data.intake.text import clean, cleaned
@@ -15,6 +15,11 @@ from data.slurm.resources import Resources
 from domain.attempts import UNKNOWN_LIMIT, UNLIMITED, Limit, LimitKind
 
 MAX_SHOWN_ID: Final = 200
+_MOST_REMEMBERED: Final = 2_000
+_MOST_OF_NODES: Final = 20_000
+_MOST_OF_A_LIMIT: Final = 60
+"""Longer than any; what is remembered has to be bounded."""
+
 _NO_NODES: Final = "none assigned"
 
 
@@ -42,9 +47,14 @@ class Texts(NamedTuple):
     notes: tuple[Note, ...] = ()
 
 
-@remembered(2**16)
 def texts(pool: str, account: str, user: str, qos: str, reason: str) -> Texts:
     """Whose it is; words that stand for nothing are nothing."""
+    if len(pool) + len(account) + len(user) + len(qos) + len(reason) > _MOST_REMEMBERED:
+        return _texts(pool, account, user, qos, reason)
+    return _remembered_texts(pool, account, user, qos, reason)
+
+
+def _texts(pool: str, account: str, user: str, qos: str, reason: str) -> Texts:
     notes: list[Note] = []
     kept: list[str | None] = []
     named = zip(("pool", "account", "user", "qos", "reason"), (pool, account, user, qos, reason), strict=True)
@@ -56,9 +66,12 @@ def texts(pool: str, account: str, user: str, qos: str, reason: str) -> Texts:
     return Texts(kept[0], kept[1], kept[2], kept[3], kept[4], tuple(notes))
 
 
+_remembered_texts = lru_cache(maxsize=2**14)(_texts)
+
+
 def limit_of(raw: str, text: str, pool: str | None, options: ReadOptions, notes: Notes) -> Limit:
     """The requested limit, from minutes or from a clock; an inherited one is the partition's where known."""
-    limit, note = _limit(raw, text)
+    limit, note = _limit(raw[:_MOST_OF_A_LIMIT], text[:_MOST_OF_A_LIMIT])
     if note is not None:
         notes.add(*note)
     if limit.kind is LimitKind.INHERITED and pool in options.partition_max_s:
@@ -66,7 +79,7 @@ def limit_of(raw: str, text: str, pool: str | None, options: ReadOptions, notes:
     return limit
 
 
-@remembered(2**14)
+@lru_cache(maxsize=2**14)
 def _limit(raw: str, text: str) -> tuple[Limit, Note | None]:
     """Of two columns the first that can be read; a limit of zero lifts all limits (sbatch(1), --time)."""
     note = None
@@ -136,8 +149,10 @@ def _own_id(parts: JobId) -> str:
 
 
 def nodes_of(text: str, notes: Notes) -> str | None:
-    """Names of nodes as Slurm writes them; None where there are none."""
-    word = clean(text, notes, "nodes")
+    """Names of nodes as Slurm writes them, whole; None where there are none, or more than is kept."""
+    if len(text) > _MOST_OF_NODES:
+        return None
+    word = text.strip() if text.isascii() and text.isprintable() else clean(text, notes, "nodes")
     return None if word is None or is_null(word) or word.casefold() == _NO_NODES else word
 
 

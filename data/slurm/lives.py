@@ -1,10 +1,10 @@
 """When an attempt of a Slurm job came, ran and went, and how it ended, from words that may contradict."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from data.intake.instants import CLOSE_S, resolve
-from data.intake.remembered import remembered
 from data.intake.rows import Note, Notes, quoted
 from data.intake.rules import ImportRule
 from data.intake.text import hashed
@@ -14,6 +14,8 @@ from data.stamps import Instant
 from domain.attempts import EndCause
 
 _WAITS: Final = ("PENDING", "PD")
+_MOST_OF_A_STATE: Final = 200
+"""Longer than any; what is remembered has to be bounded."""
 
 
 class Ended(NamedTuple):
@@ -56,9 +58,13 @@ class Spent(NamedTuple):
     is_placed: bool | None = None
 
 
-@remembered(2**12)
 def ended(state: str) -> Ended:
     """What a state says; one that nobody knows is taken as not ended."""
+    return _ended(state[:_MOST_OF_A_STATE])
+
+
+@lru_cache(maxsize=2**12)
+def _ended(state: str) -> Ended:
     if is_null(state):
         return Ended(EndCause.UNKNOWN, None, waits=False)
     cause = parse_state(state)

@@ -5,9 +5,9 @@ nothing is said. TRES count for all of a job; GRES are what older versions have 
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
-from data.intake.remembered import length_of_words, remembered
 from data.intake.rows import Note, quoted
 from data.intake.rules import ImportRule
 from data.records import MILLI
@@ -19,6 +19,9 @@ NO_GPU_COUNTS: Final = (
     "are counted. If this is a time or a partition without GPU jobs, export more"
 )
 """What to do where no TRES of a file names a GPU."""
+
+_MOST_REMEMBERED: Final = 2_000
+"""Characters of one job's words beyond which they are read anew: what is remembered has to be bounded."""
 
 Parsed = TypeVar("Parsed")
 
@@ -62,9 +65,12 @@ class Resources(NamedTuple):
     names_gpus: bool = False
 
 
-@remembered(2**16, length_of_words)
 def resources(words: Words) -> Resources:
     """Resources of a job; what cannot be read is not known, and said so."""
+    return _remembered(words) if sum(map(len, words)) <= _MOST_REMEMBERED else _resources(words)
+
+
+def _resources(words: Words) -> Resources:
     notes: list[Note] = []
     asked, given = _asked_and_given(words, notes)
     kind = _kind_of(given) or _kind_of(asked)
@@ -86,6 +92,9 @@ def resources(words: Words) -> Resources:
         names_tres=bool(tres_entries(words.req_tres) or tres_entries(words.alloc_tres)),
         names_gpus=any(_names_gpus(one) for one in words[:4]),
     )
+
+
+_remembered = lru_cache(maxsize=2**14)(_resources)
 
 
 def _asked_and_given(words: Words, notes: list[Note]) -> tuple[Gpus | None, Gpus | None]:

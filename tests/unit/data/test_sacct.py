@@ -197,6 +197,11 @@ def test_an_account_or_user_that_is_a_null_word_is_nobody(tmp_path):
     assert (record.user, record.account, record.qos) == ("1021", None, None)
 
 
+def test_a_long_list_of_nodes_is_kept_whole(tmp_path):
+    nodes = f"n[{','.join(str(k) for k in range(1, 900, 2))}]"
+    assert Found(tmp_path, sacct(JOB | {"NodeList": nodes})).only.nodes == nodes
+
+
 def test_a_job_may_be_called_none(tmp_path):
     assert Found(tmp_path, sacct(JOB | {"JobName": "none"})).only.name == "none"
 

@@ -146,3 +146,12 @@ def test_a_document_without_jobs_has_no_row(tmp_path):
 def test_an_infinite_limit_is_unlimited(tmp_path):
     job = JSON_JOB | {"time": JSON_JOB["time"] | {"limit": {"set": False, "infinite": True, "number": 0}}}
     assert Found(tmp_path, slurmdbd(job)).only.limit.kind is LimitKind.UNLIMITED
+
+
+@pytest.mark.parametrize("number", ["1e99999999999999999999", "9" * 5000, "1e999", "-1e999"])
+def test_numbers_of_any_size_end_in_a_report(tmp_path, number):
+    text = slurmdbd(JSON_JOB, JSON_JOB | {"job_id": 78}).replace('"job_id": 78', f'"job_id": {number}')
+    found = Found(tmp_path, text)
+    assert found.report.fault is None
+    assert found.report.rejected == 1
+    assert [one.raw_id for one in found.records] == ["77"]

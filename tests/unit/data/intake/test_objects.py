@@ -100,6 +100,24 @@ def test_a_number_beyond_any_costs_its_object_only():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("place", [0, 2**16 - 3000, 2**16 - 20, 2**16, 2**17 - 2000])
+@pytest.mark.parametrize(
+    ("before", "after"), [(b"", b""), (b"-", b""), (b"0.", b""), (b"", b".5"), (b'"', b'"')]
+)
+def test_a_run_of_digits_without_end_ends_the_document_and_nothing_else(place, before, after):
+    """Wherever it lies to the blocks that are read: the parser's own way would be to end the process."""
+    content = b'[{"a": 1}, ' + b" " * place + b'{"b": ' + before + b"9" * 5000 + after + b"}, {}]"
+    found, message = broken(content)
+    assert found == [{"a": 1}]
+    assert "a number has 4000 digits or more" in message
+
+
+def test_an_exponent_without_end_ends_the_document():
+    found, message = broken(b'[{"a": 1}, {"b": 1e9999999999999999999999}, {}]')
+    assert found == [{"a": 1}]
+    assert "a number is beyond any" in message
+
+
 @pytest.mark.parametrize("word", [b"NaN", b"Infinity", b"-Infinity"])
 def test_what_only_looks_like_json_is_said_to_be_none(word):
     assert rules(lines(b'{"a": ' + word + b'}\n{"b": 1}')) == [ImportRule.NOT_AN_OBJECT, None]
