@@ -2,9 +2,11 @@
 
 import csv
 import io
+from zoneinfo import ZoneInfo
 
 import pytest
 from slurm_exports import JOB, PENDING, Found, sacct
+from support import BENCH_ROOT
 
 from data.formats import sacct as reader
 from data.intake.driver import recognise
@@ -12,6 +14,7 @@ from data.rules import Rule
 from data.slurm.sacct_header import header_of
 from domain.attempts import EndCause, LimitKind
 
+EAGLE = BENCH_ROOT / "traces" / "eagle_sample_1000.csv"
 DELIMITERS = ["|", "\t", ";", "^|^", "~~", "\x1f", "@", " | ", "_SEP_", "\u2016", "!#!", "xx"]
 
 
@@ -230,3 +233,13 @@ def test_eagle_has_a_reader_of_its_own(tmp_path):
     assert found.rules == {"id-from-row": 1}
     assert (first.gpus_asked_milli, first.cpus, first.memory_mib, first.num_nodes) == (4000, 36, 184_000, 2)
     assert (first.cause, first.compute_s, first.limit.limit_s) == (EndCause.TIMEOUT, 1800, 3600)
+
+
+@pytest.mark.bench_data
+@pytest.mark.skipif(not EAGLE.is_file(), reason=f"no {EAGLE} (ANTECAST_BENCH_ROOT)")
+def test_the_sample_of_eagle_is_read_to_its_last_row(tmp_path):
+    found = Found(tmp_path, EAGLE.read_bytes(), tz=ZoneInfo("America/Denver"))
+    assert (found.report.read, found.report.rejected) == (1000, 0)
+    assert len({one.key for one in found.records}) == 1000
+    assert found.rules == {"id-from-row": 451}
+    assert sum(one.gpus_asked_milli or 0 for one in found.records) == 22_000
