@@ -8,6 +8,7 @@ from domain.errors import Fault
 MAX_FAULTS: Final = 10_000
 """Faults of one input that are remembered; the rest is counted."""
 
+MAX_MESSAGE_CHARACTERS: Final = 600
 _SHOWN_CHARACTERS: Final = 60
 
 
@@ -70,14 +71,32 @@ class Rule(StrEnum):
         "more GPUs are partitioned than a node has, or of a type that has no MIG mode",
     )
     NOT_A_PLAN = "not-a-plan", "the file holds no plan that `antecast place` has written"
+    UNKNOWN_FORMAT = (
+        "unknown-format",
+        "the file is of none of the formats that are read, or not clearly of one",
+    )
+    NO_TIME_ZONE = "no-time-zone", "stamps have no offset and the cluster's zone is not given"
+    NOTHING_TO_LEARN = (
+        "nothing-to-learn",
+        "the file holds no jobs and no inventory, or lacks what would make it one",
+    )
+    BAD_MAPPING = "bad-mapping", "a mapping says what it cannot: an unknown key, field, unit or word"
+    NO_GPU_COUNTS = "no-gpu-counts", "the accounting does not count GPUs at all"
     TOO_MANY_FAULTS = "too-many-faults", "more faults were found than are listed"
 
 
-def shown(value: object) -> str:
-    """`value` as it may stand in a message: printable characters only, at most 60 of them."""
+def shown(value: object, most_characters: int = _SHOWN_CHARACTERS) -> str:
+    """`value` as it may stand in a message: printable characters only, and no more of them than that."""
     text = str(value)
-    clean = printable(text[:_SHOWN_CHARACTERS])
-    return clean if len(text) <= _SHOWN_CHARACTERS else clean[:-3] + "..."
+    if len(text) <= most_characters and text.isprintable():
+        return text
+    clean = printable(text[:most_characters])
+    return clean if len(text) <= most_characters else clean[:-3] + "..."
+
+
+def message_of(text: str) -> str:
+    """A whole message as it may be told, whatever of a source found its way into it."""
+    return shown(text, MAX_MESSAGE_CHARACTERS)
 
 
 def printable(text: str) -> str:
