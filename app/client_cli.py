@@ -40,10 +40,8 @@ _SHOWN_FAULTS: Final = 10
 _LEAST_WIDTH: Final = 110
 
 
-@commands.command(
-    name="import", epilog="Example: antecast import jobs.csv --cluster research --origin 2026-01-05"
-)
-def import_history(
+@commands.command(epilog="Example: antecast upload jobs.csv --cluster research --origin 2026-01-05")
+def upload(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV of past jobs.")],
     cluster: ClusterOption,
     file_format: Annotated[str, typer.Option("--format", help="Format of the file.")] = "csv",
@@ -60,7 +58,7 @@ def import_history(
     url: UrlOption = _URL,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Import a file of past jobs, for forecasts to learn from; waits until it is read.
+    """Upload a file of past jobs to the service, for forecasts to learn from; waits until it is read.
 
     Columns: job_id, pool, submit_s, num_gpus, duration_s; user and name make forecasts better.
     """

@@ -68,7 +68,7 @@ def cluster(ask, service, request):
 
 def import_jobs(ask, service, cluster):
     (service.folder / "jobs.csv").write_text(JOBS)
-    result = ask("import", service.folder / "jobs.csv", "--cluster", cluster, "--origin", "2026-01-05")
+    result = ask("upload", service.folder / "jobs.csv", "--cluster", cluster, "--origin", "2026-01-05")
     assert result.code == 0, result.err
     assert "200 jobs imported, 0 rows left out" in result.out
 
@@ -131,7 +131,7 @@ def test_a_what_if_beyond_the_capacity_is_a_clear_error(ask, cluster):
 
 def test_a_file_that_breaks_rules_is_refused_with_its_first_fault(ask, service, cluster):
     (service.folder / "bad.csv").write_text(JOBS + "bad,vision,0,0,1\n")
-    result = ask("import", service.folder / "bad.csv", "--cluster", cluster)
+    result = ask("upload", service.folder / "bad.csv", "--cluster", cluster)
     assert result.code == 2
     assert "1 faults and was refused" in result.err
 
@@ -202,7 +202,7 @@ def test_importing_the_command_line_loads_nothing_slow():
 def test_a_refused_file_is_explained_fault_by_fault(ask, service, cluster):
     file = service.folder / "bad.csv"
     file.write_text("job_id,pool,submit_s,num_gpus,duration_s\na,vision,0,1,-5\nb,vision,5,x,1\n")
-    result = ask("import", file, "--cluster", cluster)
+    result = ask("upload", file, "--cluster", cluster)
     assert result.code == 2
     assert "line 2: negative-duration: " in result.err
     assert "line 3: " in result.err
@@ -211,7 +211,7 @@ def test_a_refused_file_is_explained_fault_by_fault(ask, service, cluster):
 
 def test_jobs_that_end_after_now_are_pointed_out(ask, service, cluster):
     (service.folder / "late.csv").write_text("job_id,pool,submit_s,num_gpus,duration_s\na,vision,0,1,1e9\n")
-    result = ask("import", service.folder / "late.csv", "--cluster", cluster, "--json")
+    result = ask("upload", service.folder / "late.csv", "--cluster", cluster, "--json")
     assert result.code == 0
     assert "is `origin`, the instant of the file's second 0, right?" in result.err
     assert json.loads(result.out)["num_jobs"] == 1
