@@ -126,13 +126,13 @@ def _options(cluster: str, tz: str | None, origin: str | None, *, procs_as_gpus:
     except ValueError as error:
         raise typer.BadParameter(f"--tz: {error}") from error
     try:
-        origin_s = None if origin is None else parse_stamp(_whole(origin), place).epoch_s
+        origin_s = None if origin is None else parse_stamp(whole_stamp(origin), place).epoch_s
     except ValueError as error:
         raise typer.BadParameter(f"--origin: {error}") from error
     return ReadOptions(cluster, place, origin_s, procs_as_gpus=procs_as_gpus)
 
 
-def _whole(stamp: str) -> str:
+def whole_stamp(stamp: str) -> str:
     """A stamp with a clock: a date alone begins at midnight."""
     return f"{stamp}T00:00:00" if len(stamp) == len("2026-01-05") and stamp.count("-") == 2 else stamp
 

@@ -1,6 +1,5 @@
 """Files of any format in, without a service: the arrow from accounting exports to a history in a folder."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from app.services.history_views import write_json
 from app.services.import_notes import NotesFile
 from data.intake.driver import AUTO, Progress, import_file
 from data.intake.format import ReadOptions
 from data.intake.report import FileReport
-from data.shelf.manifest import replace_file
 from data.shelf.store import HistoryStore, Importing
 from domain.errors import InputError, SettingError
-from simulator.report import finite
 
 _COUNTED: Final = ("read", "accepted", "repaired", "rejected", "records")
 _KEPT: Final = ("new", "updated", "unchanged")
@@ -69,7 +67,7 @@ def run(wanted: Wanted, *, progress: Progress, done: Done) -> list[FileReport]:
             done(found)
         if wanted.report is not None:
             notes.keep()
-            _write(wanted.report, as_document(reports, wanted))
+            write_json(as_document(reports, wanted), wanted.report)
     return reports
 
 
@@ -123,11 +121,3 @@ def _room(store: HistoryStore, wanted: Wanted) -> Iterator[Importing | None]:
 
 def _notes_of(wanted: Wanted) -> NotesFile:
     return NotesFile(None if wanted.report is None else notes_path(wanted.report))
-
-
-def _write(path: Path, document: dict[str, Any]) -> None:
-    text = json.dumps(finite(document), indent=1, allow_nan=False, default=str) + "\n"
-    try:
-        replace_file(path, text.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise SettingError(f"the report {path} cannot be written: {error.strerror}") from error
