@@ -62,6 +62,7 @@ class Rule(StrEnum):
         "nothing-to-learn",
         "the file holds no jobs and no inventory, or lacks what would make it one",
     )
+    BAD_MAPPING = "bad-mapping", "a mapping says what it cannot: an unknown key, field, unit or word"
     NO_GPU_COUNTS = "no-gpu-counts", "the accounting does not count GPUs at all"
     TOO_MANY_FAULTS = "too-many-faults", "more faults were found than are listed"
 

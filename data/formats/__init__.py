@@ -3,8 +3,35 @@
 from collections.abc import Mapping
 from typing import Final
 
-from data.formats import swf
+from data.formats import (
+    acme,
+    alibaba_2020,
+    alibaba_2023,
+    csv_mapped,
+    drac,
+    google_2011,
+    helios,
+    lumos,
+    parquet_mapped,
+    philly,
+    swf,
+)
 from data.intake.format import Format
 
-FORMATS: Final[Mapping[str, Format]] = {one.name: one for one in (swf.FORMAT,)}
+FORMATS: Final[Mapping[str, Format]] = {
+    one.name: one
+    for one in (
+        acme.FORMAT,
+        alibaba_2020.FORMAT,
+        alibaba_2023.FORMAT,
+        csv_mapped.FORMAT,
+        drac.FORMAT,
+        google_2011.FORMAT,
+        helios.FORMAT,
+        lumos.FORMAT,
+        parquet_mapped.FORMAT,
+        philly.FORMAT,
+        swf.FORMAT,
+    )
+}
 """Every format by its name; `antecast import --format auto` chooses by content."""

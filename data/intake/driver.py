@@ -1,22 +1,19 @@
 """Imports files: recognises each, reads it row by row, counts, and keeps it whole or not at all."""
 
 import hashlib
-import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
-
 from data.formats import FORMATS
 from data.intake.format import Format, Head, Match, Reading, ReadOptions
-from data.intake.report import FileReport, Told
+from data.intake.heads import head
+from data.intake.report import FileReport, Told, Warned
 from data.intake.rows import Row, rejected
 from data.intake.rules import ImportRule
-from data.intake.source import PARQUET_MAGIC, BrokenFileError, head_of, lines_of, size_of
+from data.intake.source import BrokenFileError, size_of
 from data.intake.warnings import warnings_of
 from data.rules import Rule, shown
 from data.shelf.manifest import ImportEntry
@@ -35,19 +32,6 @@ Progress = Callable[[Path, int], None]
 
 TellNotes = Callable[[Path, Sequence[Told]], None]
 """Told every note of every row, as it comes."""
-
-
-def head(path: Path) -> Head:
-    """How a file begins.
-
-    Raises:
-        InputError: if it cannot be read.
-    """
-    start = head_of(path)
-    if start.startswith(PARQUET_MAGIC):
-        return Head(path, start, columns=_parquet_columns(path))
-    lines = lines_of(io.BytesIO(start))
-    return Head(path, start, tuple(line.text for line in islice(lines, 200)))
 
 
 def recognise(path: Path) -> tuple[Format, str]:
@@ -98,7 +82,7 @@ def import_file(
     try:
         size_of(path)
         report.sha256 = _sha256(path)
-        chosen = _chosen(path, file_format, report)
+        chosen = _chosen(path, file_format, options, report)
         asked = _asked(chosen, options)
         if into is not None and into.known(report.sha256, asked) is not None:
             report.was_known = True
@@ -118,6 +102,7 @@ def import_file(
             told = report.as_json()
             into.keep(arrivals, report.clock, entry, told)
             report.new, report.updated, report.unchanged = told["new"], told["updated"], told["unchanged"]
+            report.warnings = [Warned(**one) for one in told["warnings"]]
     except InputError as error:
         first = error.faults[0]
         report.fault = {"line": first.line, "rule": str(first.rule), "message": first.message}
@@ -159,8 +144,10 @@ def _read(
     report.warnings = warnings_of(report)
 
 
-def _chosen(path: Path, file_format: str, report: FileReport) -> Format:
-    if file_format == AUTO:
+def _chosen(path: Path, file_format: str, options: ReadOptions, report: FileReport) -> Format:
+    if file_format == AUTO and options.mapping is not None:
+        chosen, report.why = FORMATS["parquet" if head(path).is_parquet else "csv"], "a mapping is given"
+    elif file_format == AUTO:
         chosen, report.why = recognise(path)
     elif file_format in FORMATS:
         chosen, report.why = FORMATS[file_format], "as --format says"
@@ -194,11 +181,3 @@ def _unknown(begin: Head, found: Sequence[tuple[float, Format, Match]]) -> str:
     return (
         f"no format is recognised: the file begins with '{shown(first)}'; say --format, or give a --mapping"
     )
-
-
-def _parquet_columns(path: Path) -> tuple[str, ...]:
-    try:
-        return tuple(pq.read_schema(path).names)
-    except (OSError, ValueError) as error:  # Arrow's own are ValueErrors
-        message = f"the file begins like Parquet and cannot be read: {shown(error)}"
-        raise InputError([Fault(str(path), None, Rule.UNREADABLE_FILE, message)]) from error

@@ -7,6 +7,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from data.intake.rows import Unreadable
+from data.intake.rules import ImportRule
 from data.intake.source import BrokenFileError, refuse
 from data.rules import Rule, shown
 
@@ -17,8 +19,10 @@ MAX_GROUP_BYTES: Final = 2**29
 _BATCH_ROWS: Final = 8_192
 
 
-def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows as dictionaries, by their place from 1 on.
+def parquet_rows(
+    path: Path, columns: Sequence[str] | None = None
+) -> Iterator[tuple[int, dict[str, Any] | Unreadable]]:
+    """Rows as dictionaries, by their place from 1 on; instants are `datetime`, with a zone or without.
 
     Args:
         path: the file.
@@ -35,7 +39,7 @@ def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[t
             for batch in file.iter_batches(
                 batch_size=_BATCH_ROWS, columns=None if columns is None else list(columns)
             ):
-                for row in batch.to_pylist():
+                for row in _values(batch):
                     place += 1
                     yield place, row
     except (OSError, pa.ArrowException) as error:
@@ -44,6 +48,18 @@ def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[t
                 path, Rule.UNREADABLE_FILE, f"the Parquet file cannot be read: {shown(error)}"
             ) from error
         raise BrokenFileError(f"the Parquet file breaks after row {place}: {shown(error)}") from error
+
+
+def _values(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | Unreadable]:
+    """Rows of a batch; one with an instant beyond the calendar costs that row only."""
+    try:
+        yield from batch.to_pylist()
+    except (ValueError, OverflowError):
+        for place in range(batch.num_rows):
+            try:
+                yield batch.slice(place, 1).to_pylist()[0]
+            except (ValueError, OverflowError) as error:
+                yield Unreadable(ImportRule.BAD_TIME, f"a value of the row is on no calendar: {shown(error)}")
 
 
 def _check(file: pq.ParquetFile, path: Path) -> None:

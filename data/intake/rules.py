@@ -62,6 +62,11 @@ class ImportRule(StrEnum):
     BAD_JOB_ID = "bad-job-id", Action.REJECTED, "the job id is none of the format's"
     STEP_ROW = "step-row", Action.REJECTED, "a step of a job (123.batch), whose job has a row of its own"
     ID_FROM_ROW = "id-from-row", Action.NOTED, "the source has no ids; the row's place in it became one"
+    SHARED_ID = (
+        "shared-id",
+        Action.NOTED,
+        "an earlier row has the same id and submission and is another job; numbered",
+    )
     NOT_A_JOB = "not-a-job", Action.REJECTED, "an object that is no job, node or pod of the format"
 
     # When

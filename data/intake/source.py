@@ -111,11 +111,13 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     """
     size = size_of(path)
     with path.open("rb") as raw:
-        magic = raw.read(16)
+        magic = raw.read(128)
         raw.seek(0)
         for start, what in _REFUSED.items():
             if magic.startswith(start):
-                raise refuse(path, Rule.NOT_TEXT, f"the file looks like {what}", 1)
+                is_arrays = start.startswith(b"PK") and b".npy" in magic
+                found = "NumPy arrays (npz), which are no history" if is_arrays else what
+                raise refuse(path, Rule.NOT_TEXT, f"the file looks like {found}", 1)
         if magic.startswith(_GZIP):
             yield cast("IO[bytes]", _Guarded(gzip.GzipFile(fileobj=raw), path, size))
         elif magic.startswith(_ZSTD):

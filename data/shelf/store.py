@@ -181,6 +181,12 @@ class Importing:
             kept = manifest.clusters.setdefault(cluster, ClusterEntry(clock.value))
             counts = _sum(counts, self._keep_inventory(arrivals, cluster, kept, entry))
         report.update(zip(("new", "updated", "unchanged"), counts, strict=True))
+        merged = report["records"] - sum(counts)
+        if merged > 0 and not names:
+            message = (
+                f"{merged} rows have the id and submission of another row of the file, which they update"
+            )
+            report["warnings"].append({"warning": "rows-of-one-attempt", "message": message})
         (self._folder / "reports").mkdir(exist_ok=True)
         replace_file(self._folder / entry.report, json.dumps(report, sort_keys=True).encode())
         manifest.imports = [one for one in manifest.imports if one.report != entry.report] + [entry]
