@@ -33,19 +33,20 @@ def json_lines(file: IO[bytes]) -> Iterator[Item]:
         yield number, _object(found)
 
 
-def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
+def json_items(file: IO[bytes], prefixes: Sequence[str], *, several: bool = False) -> Iterator[Item]:
     """Elements of lists inside one JSON document, by their place from 1 on, in constant memory.
 
     Args:
         file: the document.
         prefixes: where the lists' elements are, as ijson has it: `item` for a list on top, `jobs.item` for
             the list `jobs` of an object on top.
+        several: whether other such documents may follow the first.
 
     Raises:
         BrokenFileError: where the document breaks or ends early; elements before are good.
     """
     wanted = frozenset(prefixes)
-    events = ijson.parse(file, use_float=True)
+    events = ijson.parse(file, use_float=True, multiple_values=several)
     place = 0
     try:
         for prefix, event, value in events:
@@ -54,6 +55,22 @@ def json_items(file: IO[bytes], prefixes: Sequence[str]) -> Iterator[Item]:
                 yield place, _item(events, event, value)
     except (ijson.JSONError, ValueError, UnicodeError) as error:
         raise BrokenFileError(f"the JSON breaks after element {place}: {error}") from error
+
+
+def json_documents(file: IO[bytes]) -> Iterator[Item]:
+    """Objects one after the other without commas, each on any number of lines, by their place from 1 on.
+
+    Raises:
+        BrokenFileError: where one breaks or ends early; those before are good.
+    """
+    events = ijson.parse(file, use_float=True, multiple_values=True)
+    place = 0
+    try:
+        for _, event, value in events:
+            place += 1
+            yield place, _item(events, event, value)
+    except (ijson.JSONError, ValueError, UnicodeError) as error:
+        raise BrokenFileError(f"the JSON breaks after object {place}: {error}") from error
 
 
 def _item(events: Iterator[tuple[str, str, Any]], event: str, value: Any) -> dict[str, Any] | Unreadable:

@@ -134,3 +134,35 @@ class ImportRule(StrEnum):
     )
     MISSING_VALUE = "missing-value", Action.REJECTED, "a field that the format needs is empty"
     TASKS_CUT = "tasks-cut", Action.NOTED, "a list of array tasks ends in '...': there are more than counted"
+
+    # Nodes and pools
+    TOTAL_DISAGREES = "total-disagrees", Action.NOTED, "a total is not the sum of its pools; the pools count"
+    NODE_LIST_MISMATCH = (
+        "node-list-mismatch",
+        Action.NOTED,
+        "a list of nodes names more or fewer than the count beside it; the list counts",
+    )
+
+    BAD_NODE_LIST = "bad-node-list", Action.REJECTED, "a list of nodes cannot be read: gpu[01-04,07]"
+
+    # Objects of Kubernetes
+    PART_OF_GANG = (
+        "part-of-gang",
+        Action.NOTED,
+        "an object whose job is in the file too: the job's own object counts it",
+    )
+    WATCH_GAP = (
+        "watch-gap",
+        Action.NOTED,
+        "the watch broke off here: what happened until the next listing is not in the file",
+    )
+    KILLED_FROM_OUTSIDE = (
+        "killed-from-outside",
+        Action.NOTED,
+        "ended by a signal that nobody accounts for; its life is taken as cut off",
+    )
+    UNKNOWN_SHARE = (
+        "unknown-share",
+        Action.NOTED,
+        "a share of GPUs whose size in devices nothing tells; its GPUs are taken as not known",
+    )

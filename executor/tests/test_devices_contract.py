@@ -113,6 +113,18 @@ def test_a_reading_that_fails_is_none_with_a_reason(nvml: Any, code: int, reason
     assert not device.is_lost
 
 
+@pytest.mark.parametrize("code", [pytest.param(3, id="T58")])
+def test_a_gpu_in_slices_has_no_utilisation_and_that_is_not_zero(nvml: Any, code: int) -> None:
+    uuid = nvml.backend.devices()[0].uuid
+    nvml.set_mig(uuid)
+    nvml.set(gpu0__util_error=code)
+    sliced, whole = nvml.backend.devices()[:2]
+    assert sliced.is_mig
+    assert sliced.utilisation_pct == Reading(None, "not_supported")
+    assert whole.utilisation_pct.value is not None
+    assert nvml.backend.capabilities()[0].supported
+
+
 @pytest.mark.parametrize("code", [2, 3, 13, 25])
 def test_an_old_driver_says_used_and_reserved_as_one(nvml: Any, code: int) -> None:
     nvml.set(gpu0__memory_v2_error=code, gpu0__used=1000 * MIB)

@@ -1,0 +1,1 @@
+"""Kubernetes's words: quantities, resources, owners, conditions, and what they say of jobs and nodes."""
