@@ -19,7 +19,7 @@ class RecordError(ValueError):
     """What a row says of a job cannot be."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # never changed; frozen ones take three times as long to make
 class AttemptRecord:
     """What is known of one attempt. Times are epoch seconds, UTC; None is what the source does not say.
 
@@ -41,6 +41,8 @@ class AttemptRecord:
         gpus_asked_milli, gpus_given_milli: thousandths of a GPU; None is unknown, never zero.
         gpu_type: where all of its GPUs are of one.
         mig_profile: the slice that each of its GPUs is (`1g.5gb`); None for whole devices and shares.
+        gpu_shards: shares of GPUs that it holds where nothing says what part of a device one is; its counts
+            of GPUs are unknown then.
         cpus, memory_mib, num_nodes: what else it asked for, of all its nodes together.
         limit: requested time limit.
         eligible_s, start_s, end_s: None where it has not come to that.
@@ -77,6 +79,7 @@ class AttemptRecord:
     gpus_given_milli: int | None = None
     gpu_type: str | None = None
     mig_profile: str | None = None
+    gpu_shards: int | None = None
     cpus: float | None = None
     memory_mib: float | None = None
     num_nodes: int | None = None

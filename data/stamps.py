@@ -103,13 +103,15 @@ def parse_stamp(text: str, tz: ZoneInfo | None) -> Instant:
     return _local(naive, fraction_s, tz, text)
 
 
-def fold_by_length(begin: Instant, end: Instant, length_s: float) -> tuple[float, float]:
+def fold_by_length(
+    begin: Instant, end: Instant, length_s: float, not_before_s: float = 0.0
+) -> tuple[float, float]:
     """Begin and end, each at the one of its instants for which end - begin comes closest to a known length.
 
-    Of equally good ones the earlier is taken.
+    A begin before `not_before_s` is taken only if there is no other, and of equally good ones the earlier.
     """
     pairs = [(b, e) for b in (begin.epoch_s, begin.later_s) for e in (end.epoch_s, end.later_s)]
-    return min(pairs, key=lambda pair: (abs(pair[1] - pair[0] - length_s), pair))
+    return min(pairs, key=lambda pair: (pair[0] < not_before_s, abs(pair[1] - pair[0] - length_s), pair))
 
 
 def _local(naive: datetime, fraction_s: float, tz: ZoneInfo, text: str) -> Instant:

@@ -28,7 +28,7 @@ class EndCause(StrEnum):
     @property
     def is_end_of_attempt(self) -> bool:
         """Whether the attempt is over."""
-        return self not in {EndCause.NOT_ENDED, EndCause.UNKNOWN}
+        return self is not EndCause.NOT_ENDED and self is not EndCause.UNKNOWN
 
     @property
     def is_end_of_job(self) -> bool:

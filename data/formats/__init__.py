@@ -10,6 +10,7 @@ from data.formats import (
     capacity_by_day,
     csv_mapped,
     drac,
+    eagle,
     google_2011,
     helios,
     kubernetes,
@@ -19,10 +20,12 @@ from data.formats import (
     parquet_mapped,
     philly,
     philly_machines,
+    sacct,
     scontrol_node,
     scontrol_partition,
     sinfo,
     slurm_nodes_json,
+    slurmdbd_json,
     swf,
 )
 from data.intake.format import Format
@@ -35,6 +38,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         alibaba_2023.FORMAT,
         csv_mapped.FORMAT,
         drac.FORMAT,
+        eagle.FORMAT,
         google_2011.FORMAT,
         helios.FORMAT,
         lumos.FORMAT,
@@ -45,10 +49,12 @@ FORMATS: Final[Mapping[str, Format]] = {
         kubernetes_nodes.FORMAT,
         openb_nodes.FORMAT,
         philly_machines.FORMAT,
+        sacct.FORMAT,
         scontrol_node.FORMAT,
         scontrol_partition.FORMAT,
         sinfo.FORMAT,
         slurm_nodes_json.FORMAT,
+        slurmdbd_json.FORMAT,
         swf.FORMAT,
     )
 }

@@ -21,10 +21,12 @@ class Fields(NamedTuple):
     Attributes:
         values: its fields, not trimmed.
         is_mended: whether bytes that are not UTF-8 were replaced in it.
+        bytes_hash: of the line's bytes as they were, where some were replaced.
     """
 
     values: list[str]
     is_mended: bool = False
+    bytes_hash: str | None = None
 
 
 def readable(lines: Iterable[Line]) -> Iterator[tuple[int, Line | Unreadable]]:
@@ -39,10 +41,7 @@ def readable(lines: Iterable[Line]) -> Iterator[tuple[int, Line | Unreadable]]:
 def split_lines(file: IO[bytes], delimiter: str) -> Iterator[tuple[int, Fields | Unreadable]]:
     """Lines split at a delimiter of one or more characters; quotes mean nothing."""
     for number, line in readable(lines_of(file)):
-        yield (
-            number,
-            line if isinstance(line, Unreadable) else Fields(line.text.split(delimiter), line.is_mended),
-        )
+        yield number, line if isinstance(line, Unreadable) else _split(line, delimiter)
 
 
 def csv_lines(file: IO[bytes], delimiter: str = ",") -> Iterator[tuple[int, Fields | Unreadable]]:
@@ -57,7 +56,7 @@ def csv_lines(file: IO[bytes], delimiter: str = ",") -> Iterator[tuple[int, Fiel
             yield line.number, _fault(line)
         elif '"' not in line.text:
             if line.text and not line.text.isspace():
-                yield line.number, Fields(line.text.split(delimiter), line.is_mended)
+                yield line.number, _split(line, delimiter)
         else:
             yield line.number, _quoted(line, waiting, source, delimiter)
 
@@ -101,7 +100,12 @@ def _quoted(first: Line, waiting: list[Line], source: Iterator[Line], delimiter:
     except (csv.Error, StopIteration) as error:
         waiting[:0] = taken[1:]
         return Unreadable(ImportRule.BAD_QUOTING, f"the quoting is broken: {error}")
-    return Fields(values, any(line.is_mended for line in taken))
+    mended = next((line for line in taken if line.is_mended), first)
+    return Fields(values, mended.is_mended, mended.bytes_hash)
+
+
+def _split(line: Line, delimiter: str) -> Fields:
+    return Fields(line.text.split(delimiter), line.is_mended, line.bytes_hash)
 
 
 def _fault(line: Line) -> Unreadable:

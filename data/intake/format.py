@@ -33,13 +33,16 @@ class Clock(StrEnum):
     """Seconds since an origin that is not told: differences are true, dates are not."""
 
 
+DEFAULT_CLUSTER: Final = "cluster"
+
+
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
     """What the operator says of the files.
 
     Attributes:
-        cluster: name of the cluster that rows belong to; also where rows name one of their own, it is kept
-            as theirs only if this is empty.
+        cluster: name of the cluster that rows belong to. Where rows name one of their own, it is kept as
+            theirs only if this is empty or the default.
         tz: the cluster's zone, for stamps without an offset; None refuses them.
         origin_s: instant of second 0 of formats that count from an origin; None: not told.
         mapping: which column is what, for `csv` and `parquet`.
@@ -47,12 +50,18 @@ class ReadOptions:
         partition_max_s: time limits of partitions, for limits that are inherited.
     """
 
-    cluster: str = "cluster"
+    cluster: str = DEFAULT_CLUSTER
     tz: ZoneInfo | None = None
     origin_s: float | None = None
     mapping: "ColumnMapping | None" = None
     procs_as_gpus: bool = False
     partition_max_s: dict[str, float] = field(default_factory=dict)
+
+    def cluster_of(self, own: str | None) -> str:
+        """The cluster of a row that names its own, or None."""
+        if self.cluster and self.cluster != DEFAULT_CLUSTER:
+            return self.cluster
+        return own or DEFAULT_CLUSTER
 
 
 @dataclass(frozen=True, slots=True)

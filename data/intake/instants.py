@@ -12,6 +12,10 @@ from data.stamps import MAX_INSTANT_S, MIN_INSTANT_S, Doubt, Instant, NoZoneErro
 MOST_HOURS: Final = 50_000
 """Hours that are remembered: more than five years of them."""
 
+_PAST_THE_HOUR: Final = {
+    f":{minute:02d}:{second:02d}": 60.0 * minute + second for minute in range(60) for second in range(60)
+}
+
 CLOSE_S: Final = 2.0
 """An instant at most so much before the one it follows is the clocks' doing."""
 
@@ -22,7 +26,18 @@ class Stamps:
     def __init__(self, tz: ZoneInfo | None) -> None:
         """Read naive stamps in this zone; None: refuse them."""
         self._tz = tz
-        self._hours: dict[str, float | None] = {}
+        self._hours: dict[str, float] = {}
+        self._odd_hours: set[str] = set()
+
+    def certain_s(self, *texts: str) -> list[float] | None:
+        """Instants of stamps like ones that were read before; None where `parse` has to look closely."""
+        hours = self._hours
+        try:
+            return [hours[text[:13] + text[19:]] + _PAST_THE_HOUR[text[13:19]] for text in texts]
+        except KeyError:
+            if all(len(text) == 10 and text.isascii() and text.isdigit() for text in texts):
+                return [float(text) for text in texts]
+            return None
 
     def parse(self, text: str) -> Instant:
         """The instant of a stamp.
@@ -31,32 +46,35 @@ class Stamps:
             NoZoneError: if it has no offset and there is no zone.
             ValueError: if it is no stamp, or lies outside of 1970 to 2100.
         """
-        if len(text) == 19 and text[13] == ":" and text[16] == ":":
-            hour = text[:13]
-            hour_s = self._hours[hour] if hour in self._hours else self._hour_s(hour)
-            minutes, seconds = text[14:16], text[17:19]
-            if hour_s is not None and (minutes + seconds).isdecimal() and text.isascii():
-                minute, second = int(minutes), int(seconds)
-                if minute < 60 and second < 60:
-                    epoch_s = hour_s + 60 * minute + second
-                    return Instant(epoch_s, Doubt.NONE, epoch_s)
+        past_s = _PAST_THE_HOUR.get(text[13:19])
+        if past_s is not None and text[19:20] != ".":
+            hour = text[:13] + text[19:]
+            hour_s = self._hours.get(hour)
+            if hour_s is None and hour not in self._odd_hours:
+                hour_s = self._hour_s(text[:13], text[19:])
+            if hour_s is not None:
+                return Instant(hour_s + past_s, Doubt.NONE, hour_s + past_s)
         return parse_stamp(text, self._tz)
 
-    def _hour_s(self, hour: str) -> float | None:
+    def _hour_s(self, hour: str, offset: str) -> float | None:
         """The epoch of an hour's beginning; None where its minutes need a closer look."""
         try:
-            first, last = (parse_stamp(f"{hour}:{rest}", self._tz) for rest in ("00:00", "59:59"))
-            half = parse_stamp(f"{hour}:30:00", self._tz)
+            first, half, last = (
+                parse_stamp(f"{hour}:{rest}{offset}", self._tz) for rest in ("00:00", "30:00", "59:59")
+            )
         except NoZoneError:
             raise
         except ValueError:
             return None
         is_even = all(one.doubt is Doubt.NONE for one in (first, half, last))
         is_even &= last.epoch_s - first.epoch_s == 3599.0 and half.epoch_s - first.epoch_s == 1800.0
-        if len(self._hours) >= MOST_HOURS:
+        if len(self._hours) + len(self._odd_hours) >= MOST_HOURS:
             self._hours.clear()
-        self._hours[hour] = first.epoch_s if is_even else None
-        return self._hours[hour]
+            self._odd_hours.clear()
+        if is_even:
+            return self._hours.setdefault(hour + offset, first.epoch_s)
+        self._odd_hours.add(hour + offset)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +115,17 @@ def resolve(
         _tell_doubt(name, one, notes)
     submit_s = _late_enough(submit, ordered_after_s)
     start_s = None if start is None else _late_enough(start, submit_s)
-    end_s = None if end is None else _late_enough(end, start_s)
+    end_s = None if end is None else _late_enough(end, submit_s if start_s is None else start_s)
     if start is not None and end is not None and elapsed_s is not None:
         start_s, end_s = (
-            fold_by_length(start, end, elapsed_s) if _is_doubtful(start, end) else (start_s, end_s)
+            fold_by_length(start, end, elapsed_s, submit_s) if _is_doubtful(start, end) else (start_s, end_s)
         )
     eligible_s = None if eligible is None else _late_enough(eligible, submit_s)
     start_s = _in_order("start", start_s, "submission", submit_s, notes)
-    end_s = _in_order("end", end_s, "start", submit_s if start_s is None else start_s, notes)
+    if start_s is None:
+        end_s = _in_order("end", end_s, "submission", submit_s, notes)
+    else:
+        end_s = _in_order("end", end_s, "start", start_s, notes)
     if eligible_s is not None:
         eligible_s = max(eligible_s, submit_s)
     return Times(submit_s, eligible_s, start_s, end_s)

@@ -1,7 +1,6 @@
 """One row of a source on its way to records, and what is said about it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from data.intake.rules import Action, ImportRule
@@ -56,6 +55,11 @@ class Notes:
             raise ValueError(f"{rule} rejects a row: raise RejectedError")
         self._notes.append(Note(rule, message))
 
+    def extend(self, notes: Sequence[Note]) -> None:
+        """Say what was found out before; none of it rejects."""
+        if notes:
+            self._notes.extend(notes)
+
     def taken(self) -> tuple[Note, ...]:
         """What was said since the last call."""
         if not self._notes:
@@ -65,8 +69,7 @@ class Notes:
         return taken
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of a source, read.
 
     Attributes:
@@ -77,7 +80,7 @@ class Row:
 
     line: int
     records: Sequence[Record] = ()
-    notes: tuple[Note, ...] = field(default=())
+    notes: tuple[Note, ...] = ()
 
     @property
     def action(self) -> Action | None:

@@ -98,6 +98,11 @@ class ImportRule(StrEnum):
         Action.REPAIRED,
         "a start of something that never ran was taken out",
     )
+    EXPECTED_END = (
+        "expected-end",
+        Action.REPAIRED,
+        "an end of something that still runs was taken out: it is an expectation",
+    )
     ATTEMPT_DROPPED = (
         "attempt-dropped",
         Action.REPAIRED,
@@ -123,6 +128,11 @@ class ImportRule(StrEnum):
         "gpus-disagree",
         Action.REPAIRED,
         "two fields count GPUs differently; the one that was given out counts",
+    )
+    SHARES_UNSIZED = (
+        "shares-unsized",
+        Action.NOTED,
+        "shares of a GPU whose size is not told; its part is unknown",
     )
     SHARE_OF_MANY = "share-of-many", Action.REJECTED, "a share of a GPU on more than one GPU"
     UNKNOWN_STATE = "unknown-state", Action.REPAIRED, "a state outside the vocabulary; taken as not ended"

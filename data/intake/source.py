@@ -5,14 +5,14 @@ unpacks to.
 """
 
 import gzip
+import hashlib
 import io
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -49,8 +49,7 @@ _REFUSED: Final = {
 PARQUET_MAGIC: Final = b"PAR1"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of a text.
 
     Attributes:
@@ -58,12 +57,14 @@ class Line:
         text: without its end. Empty where it is flagged as unreadable.
         is_mended: whether bytes that are not UTF-8 were replaced.
         fault: why it cannot be read: `nul` or `long`; None where it can.
+        bytes_hash: of its bytes as they were, where some were replaced.
     """
 
     number: int
     text: str
     is_mended: bool = False
     fault: str | None = None
+    bytes_hash: str | None = None
 
 
 class BrokenFileError(Exception):
@@ -181,14 +182,14 @@ def lines_of(file: IO[bytes]) -> Iterator[Line]:
     """
     number = 0
     for whole in _whole_lines(file):
-        block = whole.removeprefix(b"\xef\xbb\xbf") if whole is not None and number == 0 else whole
-        if block is None:
+        if whole is None:
             number += 1
             yield Line(number, "", fault="long")
             continue
-        for line in _lines(block):
+        block = whole.removeprefix(b"\xef\xbb\xbf") if number == 0 else whole
+        for line in _lines(block, number + 1):
             number += 1
-            yield Line(number, line.text, line.is_mended, line.fault)
+            yield line
 
 
 def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
@@ -223,20 +224,26 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
         yield rest
 
 
-def _lines(block: bytes) -> Iterator[Line]:
-    has_nul = b"\0" in block
-    is_mended = False
+def _lines(block: bytes, first: int) -> Iterable[Line]:
+    """Lines of a block that ends where a line does; the first has the number `first`."""
+    if b"\0" in block:
+        return _odd_lines(block, first)
     try:
         text = block.decode()
     except UnicodeDecodeError:
-        text = block.decode("utf-8", "replace")
-        is_mended = True
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    for ended in lines:
-        line = ended.removesuffix("\r")
-        if has_nul and "\0" in line:
-            yield Line(0, "", fault="nul")
-        else:
-            yield Line(0, line, is_mended and "\N{REPLACEMENT CHARACTER}" in line)
+        return _odd_lines(block, first)
+    lines = text.replace("\r\n", "\n").removesuffix("\n").removesuffix("\r").split("\n")
+    return map(Line, range(first, first + len(lines)), lines)
+
+
+def _odd_lines(block: bytes, first: int) -> Iterator[Line]:
+    for number, ended in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
+        line = ended.removesuffix(b"\r")
+        if b"\0" in line:
+            yield Line(number, "", fault="nul")
+            continue
+        try:
+            yield Line(number, line.decode())
+        except UnicodeDecodeError:
+            mended = line.decode("utf-8", "replace")
+            yield Line(number, mended, is_mended=True, bytes_hash=hashlib.sha256(line).hexdigest()[:16])

@@ -1,8 +1,8 @@
 """Attempts as Arrow tables, columns and back."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ _PLAIN: Final[tuple[tuple[str, pa.DataType], ...]] = (
     ("gpus_given_milli", _INT),
     ("gpu_type", _TEXT),
     ("mig_profile", _TEXT),
+    ("gpu_shards", _INT),
     ("cpus", _REAL),
     ("memory_mib", _REAL),
     ("num_nodes", _INT),
@@ -55,14 +56,12 @@ SCHEMA: Final = pa.schema([pa.field(name, kind) for name, kind in (*_PLAIN, *_DE
 KEY: Final = ("cluster", "raw_id", "submit_s", "attempt")
 
 _PLAIN_NAMES: Final = tuple(name for name, _ in _PLAIN)
-_values_of = attrgetter(*_PLAIN_NAMES, "limit.kind.value", "limit.limit_s", "cause.value")
+_GETTERS: Final = tuple(map(attrgetter, (*_PLAIN_NAMES, "limit.kind", "limit.limit_s", "cause")))
 
 
 def table_of(records: Sequence[AttemptRecord]) -> pa.Table:
     """One row per record, in their order."""
-    columns: Iterable[Sequence[Any]] = (
-        zip(*map(_values_of, records), strict=True) if records else [()] * len(SCHEMA)
-    )
+    columns = (list(map(getter, records)) for getter in _GETTERS)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 

@@ -15,8 +15,8 @@ _KNOWLEDGE: Final = {
 }
 _FILLED: Final = (
     "shown_id", "array_id", "array_task", "het_id", "het_offset", "pool", "account", "user", "name", "qos",
-    "gpus_asked_milli", "gpus_given_milli", "gpu_type", "mig_profile", "cpus", "memory_mib", "num_nodes",
-    "eligible_s", "nodes",
+    "gpus_asked_milli", "gpus_given_milli", "gpu_type", "mig_profile", "gpu_shards", "cpus", "memory_mib",
+    "num_nodes", "eligible_s", "nodes",
 )  # fmt: skip
 """What a job is: where the row that counts does not say it, another may. When and how it ended, never."""
 

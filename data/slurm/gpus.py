@@ -17,7 +17,7 @@ UNTYPED: Final = ""
 _COUNT: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([KMGTPE]?)", re.ASCII | re.IGNORECASE)
 _SCALE: Final = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 _INDICES: Final = re.compile(r"\((?:IDX|S|CNT):[^()]*\)", re.IGNORECASE)
-_MIG: Final = re.compile(
+MIG_NAME: Final = re.compile(
     r"(?:^|[_.:])(?:mig[-_])?(?P<slices>[1-7])g\.(?P<memory_gib>\d{1,3})gb(?:\.me|\+me)?$", re.IGNORECASE
 )
 
@@ -64,7 +64,7 @@ class MigProfile:
 
 def mig_profile(gpu_type: str) -> MigProfile | None:
     """The MIG profile a type ends in (`a100_1g.5gb`, `nvidia_a100_3g.20gb`); None for a whole device."""
-    found = _MIG.search(gpu_type)
+    found = MIG_NAME.search(gpu_type)
     return None if found is None else MigProfile(int(found["slices"]), int(found["memory_gib"]))
 
 
