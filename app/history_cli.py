@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 from zoneinfo import ZoneInfo
 
 import typer
@@ -12,6 +12,8 @@ from domain.errors import SettingError
 
 if TYPE_CHECKING:
     from data.shelf.jobs_export import Exported
+
+_SHOWN: Final = 10
 
 commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 history_commands = typer.Typer(
@@ -144,6 +146,36 @@ def export_history(
         )  # fmt: skip
         return
     _tell_export(made, "attempts" if attempts else "jobs", out)
+
+
+@history_commands.command(
+    name="pools", epilog="Example: antecast history pools --out pools.csv --nodes nodes.csv"
+)
+def export_pools(
+    out: Annotated[Path, typer.Option("--out", help="CSV of pools to write (pool, quota_gpus).")],
+    nodes: Annotated[
+        Path | None, typer.Option("--nodes", help="CSV of nodes to write, too (node, num_gpus, ...).")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="INSTANT", help="As it was then [default: as last known].")
+    ] = None,
+    cluster: ClusterOption = None,
+    history: HistoryFolderOption = HISTORY,
+) -> None:
+    """Write pools and nodes as replays read them, by the inventory; without one, pools by their use."""
+    from app.import_lines import printable  # noqa: PLC0415 - slow to load
+    from app.services.history_views import choose, tables, write_text  # noqa: PLC0415
+
+    made = tables(choose(history, cluster), None if at is None else _instant(at, "--at"))
+    write_text(made.pools, out)
+    typer.echo(f"{made.num_pools} pools of {made.gpus:,} GPUs in {out}, by {made.source}")
+    if nodes is not None:
+        write_text(made.nodes, nodes)
+        typer.echo(f"{made.num_nodes} nodes in {nodes}")
+    for name, why in list(made.left_out.items())[:_SHOWN]:
+        typer.echo(f"  left out: {printable(name)}: {why}")
+    if len(made.left_out) > _SHOWN:
+        typer.echo(f"  and {len(made.left_out) - _SHOWN:,} more")
 
 
 def _tell_export(made: "Exported", what: str, out: Path) -> None:

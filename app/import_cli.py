@@ -44,6 +44,14 @@ def import_files(
         str | None,
         typer.Option("--origin", metavar="INSTANT", help="Second 0 of files that count from one (of --tz)."),
     ] = None,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            "--mapping",
+            help="TOML that says which column is what, for tables of no known format.",
+            dir_okay=False,
+        ),
+    ] = None,
     procs_as_gpus: Annotated[
         bool, typer.Option("--procs-as-gpus", help="Count processors as GPUs where there are only those.")
     ] = False,
@@ -62,7 +70,7 @@ def import_files(
 
     if not cluster.strip():
         raise typer.BadParameter("--cluster is empty, a name is expected")
-    options = _options(cluster.strip(), tz, origin, procs_as_gpus=procs_as_gpus)
+    options = _options(cluster.strip(), tz, origin, mapping, procs_as_gpus=procs_as_gpus)
     wanted = Wanted(tuple(files), options, history, file_format, dry_run, report)
     with _progress() as (tell, clear):
 
@@ -117,8 +125,12 @@ def rules(
         typer.echo(f"more: {listed[0]['page']}")
 
 
-def _options(cluster: str, tz: str | None, origin: str | None, *, procs_as_gpus: bool) -> "ReadOptions":
-    from data.intake.format import ReadOptions  # noqa: PLC0415 - slow to load
+def _options(
+    cluster: str, tz: str | None, origin: str | None, mapping: Path | None, *, procs_as_gpus: bool
+) -> "ReadOptions":
+    from app.services.history_views import read  # noqa: PLC0415 - slow to load
+    from data.intake.format import ReadOptions  # noqa: PLC0415
+    from data.intake.mapping_text import load_mapping  # noqa: PLC0415
     from data.stamps import parse_stamp, zone  # noqa: PLC0415
 
     try:
@@ -129,7 +141,8 @@ def _options(cluster: str, tz: str | None, origin: str | None, *, procs_as_gpus:
         origin_s = None if origin is None else parse_stamp(whole_stamp(origin), place).epoch_s
     except ValueError as error:
         raise typer.BadParameter(f"--origin: {error}") from error
-    return ReadOptions(cluster, place, origin_s, procs_as_gpus=procs_as_gpus)
+    columns = None if mapping is None else read(lambda: load_mapping(mapping))
+    return ReadOptions(cluster, place, origin_s, columns, procs_as_gpus=procs_as_gpus)
 
 
 def whole_stamp(stamp: str) -> str:

@@ -15,8 +15,10 @@ from data.insight.evidence import Evidence, merged_facts
 from data.insight.summary import describe
 from data.intake.format import Clock
 from data.intake.report import day_text
+from data.shelf.inventory_export import Exported as InventoryTables
+from data.shelf.inventory_export import PoolRow, exported
 from data.shelf.jobs import COLUMNS, JobsView, find, jobs_view
-from data.shelf.jobs_export import Exported, export_jobs
+from data.shelf.jobs_export import Exported, export_jobs, quotas_needed
 from data.shelf.manifest import ImportEntry, replace_file
 from data.shelf.store import HistoryStore
 from domain.errors import InputError, SettingError
@@ -136,12 +138,7 @@ def write_json(document: Mapping[str, Any], path: Path) -> None:
     Raises:
         SettingError: if it cannot be written.
     """
-    text = json.dumps(finite(document), indent=1, allow_nan=False, default=str) + "\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, text.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise SettingError(f"{path} cannot be written: {error.strerror}") from error
+    write_text(json.dumps(finite(document), indent=1, allow_nan=False, default=str) + "\n", path)
 
 
 def export(
@@ -164,6 +161,70 @@ def export(
         raise SettingError(f"no job is left to export ({why})")
     write_csv(made.frame, out)
     return made
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Pools and nodes, as tables that replays read.
+
+    Attributes:
+        pools, nodes: the tables as CSV.
+        num_pools, num_nodes: rows of them.
+        gpus: of all pools together.
+        source: where the sizes of pools are from.
+        left_out: what is not in them, by name, and why.
+    """
+
+    pools: str
+    nodes: str
+    num_pools: int
+    num_nodes: int
+    gpus: int
+    source: str
+    left_out: Mapping[str, str]
+
+
+def tables(chosen: Chosen, at_s: float | None) -> Tables:
+    """Pools and nodes of a cluster by its inventory; without one, pools by what their jobs have used.
+
+    Args:
+        chosen: the cluster.
+        at_s: the instant, epoch seconds; None: as last known.
+
+    Raises:
+        SettingError: if nothing says how large any pool is.
+    """
+    made = exported(read(lambda: chosen.store.inventory(chosen.cluster)), at_s)
+    if made.pools:
+        gpus = sum(one.quota_gpus for one in made.pools)
+        return Tables(
+            made.pools_csv(), made.nodes_csv(), len(made.pools), len(made.nodes), gpus, "the inventory",
+            made.left_out,
+        )  # fmt: skip
+    used = quotas_needed(export_jobs(chosen.view(), as_attempts=True).frame)
+    if not used:
+        raise SettingError(
+            f"neither an inventory nor jobs on GPUs say how large the pools of {chosen.cluster!r} are"
+        )
+    rows = tuple(PoolRow(pool, max(most, widest)) for pool, most, widest in used)
+    source = "what its jobs have used at once (there is no inventory)"
+    return Tables(
+        InventoryTables(rows).pools_csv(), made.nodes_csv(), len(rows), len(made.nodes),
+        sum(one.quota_gpus for one in rows), source, made.left_out,
+    )  # fmt: skip
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a file so that it is there whole or not at all.
+
+    Raises:
+        SettingError: if it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise SettingError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:

@@ -164,6 +164,7 @@ class FindingId(StrEnum):
     # How wide
     NO_WIDTHS = "no-widths", "no row says how wide a job is", (), (Use.WIDTHS,)
     NO_GPU_COUNTS = "no-gpu-counts", "hardly any row says how many GPUs", (), (Use.WIDTHS,)
+    HARDLY_ANY_GPUS = "hardly-any-gpus", "hardly any job uses a GPU", (), (Use.WIDTHS,)
     PROCESSORS = "processors-not-gpus", "the source counts processors, not GPUs", (Use.WIDTHS,)
     WITHOUT_GPUS = (
         "jobs-without-gpus",

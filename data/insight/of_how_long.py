@@ -128,7 +128,8 @@ def without_gpus(evidence: Evidence) -> Finding | None:
         return None
     number = int(evidence.jobs["gpus_milli"].eq(0).sum())
     text = f"{share:.0%} of the jobs ({number:,}) need no GPU"
-    return Finding(FindingId.WITHOUT_GPUS, text, {"share": share, "jobs": number})
+    which = FindingId.HARDLY_ANY_GPUS if share > 1.0 - HARDLY else FindingId.WITHOUT_GPUS
+    return Finding(which, text, {"share": share, "jobs": number})
 
 
 def shares_of_gpus(evidence: Evidence) -> Finding | None:

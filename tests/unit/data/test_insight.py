@@ -146,6 +146,7 @@ CASES = {
     FindingId.PODS_NOT_JOBS: (healthy(), {"facts": {"pods_not_jobs": [True]}}),
     FindingId.NO_WIDTHS: (changed(gpus_asked_milli=None, gpus_given_milli=None, cpus=None), {}),
     FindingId.NO_GPU_COUNTS: (changed(gpus_asked_milli=None, gpus_given_milli=None), {}),
+    FindingId.HARDLY_ANY_GPUS: (changed(590, gpus_asked_milli=0, gpus_given_milli=0), {}),
     FindingId.PROCESSORS: (as_processors(), {}),
     FindingId.WITHOUT_GPUS: (changed(100, gpus_asked_milli=0, gpus_given_milli=0), {}),
     FindingId.SHARES_OF_GPUS: (changed(100, gpus_asked_milli=460, gpus_given_milli=460), {}),
