@@ -4,6 +4,7 @@ import io
 from itertools import islice
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data.intake.format import Head
@@ -27,6 +28,6 @@ def head(path: Path) -> Head:
 def _parquet_columns(path: Path) -> tuple[str, ...]:
     try:
         return tuple(pq.read_schema(path).names)
-    except (OSError, ValueError) as error:  # Arrow's own are ValueErrors
+    except (OSError, ValueError, pa.ArrowException) as error:
         message = f"the file begins like Parquet and cannot be read: {shown(error)}"
         raise refuse(path, Rule.UNREADABLE_FILE, message) from error

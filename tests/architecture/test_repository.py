@@ -56,6 +56,7 @@ def test_the_wheel_holds_the_packages_and_their_data(tmp_path):
     held = set(zipfile.ZipFile(wheel).namelist())
     expected = {str(path.relative_to(REPOSITORY)) for path in SOURCES}
     expected |= {"data/philly_like.json", "domain/py.typed"}
+    expected |= {f"data/mappings/{path.name}" for path in (REPOSITORY / "data" / "mappings").glob("*.toml")}
     assert expected <= held
     assert not any(name.startswith(("tests", "benchmarks")) for name in held)
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support import REPOSITORY
 from tables_support import imported
 
 from data.formats import FORMATS
@@ -310,6 +311,28 @@ def test_every_built_in_mapping_belongs_to_a_format_and_either_reads_or_refuses(
     assert mapping.recognise
     assert bool(mapping.rules) != bool(mapping.nothing_to_learn)
     assert not mapping.header or mapping.header == mapping.recognise
+
+
+def test_the_example_of_the_document_is_what_it_says(tmp_path):
+    page = (REPOSITORY / "docs" / "add-a-mapping.md").read_text()
+    table = "".join(
+        f"{line.strip()}\n" for line in page.splitlines() if line.startswith("    ") and ";" in line
+    )
+    mapping = page.partition("```toml\n")[2].partition("```")[0]
+    found = imported(tmp_path, table, mapping=mapping)
+    ran, waits = found.records
+    assert found.report.accepted == 2
+    assert (ran.user, ran.gpus_given_milli, ran.gpu_type) == ("ann", 1000, "A100")
+    assert (ran.start_s - ran.submit_s, ran.occupancy_s) == (90.0, 42 * 60 + 10)
+    assert (waits.user, waits.start_s, waits.gpus_given_milli) == (None, None, None)
+    assert (waits.cause, waits.observation) == (EndCause.NOT_ENDED, Observation.NEVER_RAN)
+
+
+@pytest.mark.parametrize(
+    "name", sorted({"csv", "parquet"} | {one.format for one in built_in().values()} - {"table"})
+)
+def test_every_format_with_mappings_has_its_page(name):
+    assert (REPOSITORY / "docs" / "formats" / f"{name}.md").is_file()
 
 
 def test_benchmark_files_import(tmp_path):
