@@ -10,6 +10,7 @@ from data.slurm.durations import is_null
 
 _COUNT: Final = re.compile(r"\d{1,12}(?:\.0{1,6})?", re.ASCII)
 _SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGTP]?)(i?B)?", re.ASCII | re.IGNORECASE)
+_LONGEST: Final = 40
 _MIB_OF: Final = {"K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 
 
@@ -34,7 +35,8 @@ def memory_mib(text: str, what: str, notes: Notes) -> float | None:
     """
     if is_null(text):
         return None
-    size = _size_mib(text.strip())
+    word = text.strip()
+    size = _size_mib(word) if len(word) < _LONGEST else None
     if size is None:
         notes.add(ImportRule.BAD_NUMBER, f"{what} is {quoted(text)}, a size such as 24GB is expected")
     return size

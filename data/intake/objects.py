@@ -1,5 +1,6 @@
 """Objects of JSON files one by one: lists inside of documents of any size, and lines of JSON."""
 
+import codecs
 import json
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
@@ -46,7 +47,7 @@ def json_items(file: IO[bytes], prefixes: Sequence[str], *, several: bool = Fals
         BrokenFileError: where the document breaks or ends early; elements before are good.
     """
     wanted = frozenset(prefixes)
-    events = ijson.parse(file, use_float=True, multiple_values=several)
+    events = ijson.parse(_Utf8(file), use_float=True, multiple_values=several)
     place = 0
     try:
         for prefix, event, value in events:
@@ -63,7 +64,7 @@ def json_documents(file: IO[bytes]) -> Iterator[Item]:
     Raises:
         BrokenFileError: where one breaks or ends early; those before are good.
     """
-    events = ijson.parse(file, use_float=True, multiple_values=True)
+    events = ijson.parse(_Utf8(file), use_float=True, multiple_values=True)
     place = 0
     try:
         for _, event, value in events:
@@ -71,6 +72,23 @@ def json_documents(file: IO[bytes]) -> Iterator[Item]:
             yield place, _item(events, event, value)
     except (ijson.JSONError, ValueError, UnicodeError) as error:
         raise BrokenFileError(f"the JSON breaks after object {place}: {error}") from error
+
+
+class _Utf8:
+    """A file whose bytes that are not UTF-8 are replaced: a bad name does not cost the rest of a document."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+
+    def read(self, size: int = -1) -> bytes:
+        """Some bytes, at most a few more than asked for; none at the end."""
+        while size:
+            block = self._file.read(size)
+            text = self._decoder.decode(block, final=not block)
+            if text or not block:
+                return text.encode()
+        return b""
 
 
 def _item(events: Iterator[tuple[str, str, Any]], event: str, value: Any) -> dict[str, Any] | Unreadable:

@@ -15,7 +15,7 @@ from data.intake.rules import ImportRule
 from data.intake.source import BrokenFileError
 from data.kubernetes.gangs import MAKERS, RANKS, gang_kind
 from data.kubernetes.lives import Life, job_life, pod_life
-from data.kubernetes.objects import Meta, instant_s, mapping, meta_of, text
+from data.kubernetes.objects import Meta, instant_s, mapping, meta_of, safe, text
 from data.kubernetes.people import group_keys, name_of, user_of
 from data.kubernetes.resources import asked, pod_amounts
 from data.kubernetes.watch import Seen
@@ -212,7 +212,7 @@ def _learn_pod(family: Family, seen: Seen) -> None:
     gpus_milli = asked(pod_amounts(spec, notes), spec, annotations, notes).gpus_milli
     if gpus_milli is not None:
         family.pod_gpus_milli = max(gpus_milli, family.pod_gpus_milli or 0)
-    node = text(spec.get("nodeName"))
+    node = safe(spec.get("nodeName"))
     if node is not None and len(family.nodes) < _MOST_NODES:
         family.nodes.add(node)
 

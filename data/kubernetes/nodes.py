@@ -77,7 +77,7 @@ def _nominal(spec: Object, notes: Notes) -> int | None:
     for group in objects(spec.get("resourceGroups")):
         for flavor in objects(group.get("flavors")):
             for one in objects(flavor.get("resources")):
-                if one.get("name") in WHOLE:
+                if text(one.get("name")) in WHOLE:
                     quota = amounts({"quota": one.get("nominalQuota")}, notes).get("quota", Fraction(0))
                     total = quota + (total or Fraction(0))
     return None if total is None else int(total)
@@ -134,7 +134,7 @@ def _state(found: Object) -> str:
 def _is_available(found: Object) -> bool | None:
     spec = mapping(found.get("spec"))
     taints = {
-        one.get("key") for one in objects(spec.get("taints")) if one.get("effect") != "PreferNoSchedule"
+        text(one.get("key")) for one in objects(spec.get("taints")) if one.get("effect") != "PreferNoSchedule"
     }
     if spec.get("unschedulable") is True or taints & _CLOSING_TAINTS:
         return False

@@ -14,6 +14,8 @@ Object = Mapping[str, Any]
 
 NOTHING: Final[Object] = {}
 
+_LONGEST_STAMP: Final = 80
+
 
 def mapping(value: Any) -> Object:
     """A value where it is an object, else an empty one."""
@@ -29,6 +31,12 @@ def objects(value: Any) -> Iterator[Object]:
 def text(value: Any) -> str | None:
     """A text that is not empty."""
     return value if isinstance(value, str) and value.strip() else None
+
+
+def safe(value: Any) -> str | None:
+    """A text that is not empty, as it may be kept: without what cannot be seen, and of bounded length."""
+    found = text(value)
+    return None if found is None else cleaned(found)[0]
 
 
 def count(value: Any, default: int) -> int:
@@ -53,7 +61,7 @@ def instant_s(value: Any, what: str) -> float | None:
     if stamp is None:
         return None
     try:
-        return _epoch_s(stamp)
+        return _epoch_s(stamp[:_LONGEST_STAMP])
     except ValueError as error:
         raise RejectedError(
             ImportRule.BAD_TIME, f"{what} {quoted(stamp)} is no time with an offset"
@@ -135,16 +143,15 @@ def meta_of(found: Object, *, needs_uid: bool = True) -> Meta:
     """
     meta = mapping(found.get("metadata"))
     group, kind = kind_of(found)
-    said = text(meta.get("uid")) or (None if needs_uid else text(meta.get("name")))
-    uid, _ = cleaned(said or "")
+    uid = safe(meta.get("uid")) or (None if needs_uid else safe(meta.get("name")))
     if uid is None:
         raise RejectedError(ImportRule.NO_JOB_ID, f"the {kind or 'object'} has no metadata.uid")
     return Meta(
         group=group,
         kind=kind,
         uid=uid,
-        namespace=cleaned(text(meta.get("namespace")) or "")[0] or "",
-        name=cleaned(text(meta.get("name")) or "")[0] or uid,
+        namespace=safe(meta.get("namespace")) or "",
+        name=safe(meta.get("name")) or uid,
         labels=mapping(meta.get("labels")),
         annotations=mapping(meta.get("annotations")),
         created=meta.get("creationTimestamp"),
@@ -155,11 +162,11 @@ def meta_of(found: Object, *, needs_uid: bool = True) -> Meta:
 
 def _owners(value: Any) -> Iterator[Owner]:
     for one in objects(value):
-        uid = text(one.get("uid"))
+        uid = safe(one.get("uid"))
         if uid is not None:
             yield Owner(
                 text(one.get("kind")) or "",
-                cleaned(text(one.get("name")) or "")[0] or "",
+                safe(one.get("name")) or "",
                 uid,
                 one.get("controller") is True,
             )
@@ -182,7 +189,7 @@ def conditions(status: Object) -> dict[str, Condition]:
         kind = text(one.get("type"))
         if kind is not None:
             found[kind] = Condition(
-                one.get("status") in {"True", True},
+                one.get("status") is True or one.get("status") == "True",
                 text(one.get("reason")) or "",
                 text(one.get("message")) or "",
                 instant_s(one.get("lastTransitionTime"), f"the condition {kind}"),

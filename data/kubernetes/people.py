@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from data.kubernetes.objects import Meta, Object, mapping, text
+from data.kubernetes.objects import Meta, Object, mapping, safe, text
 
 LOCAL_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 
@@ -76,8 +76,8 @@ def gang_of(meta: Meta) -> tuple[str | None, int | None]:
         place = int(index) if index.isascii() and index.isdecimal() and len(index) < 8 else None
         return owner.uid, place
     if keys := group_keys(meta):
-        return keys[0].partition(" ")[2], None
+        return safe(keys[0].partition(" ")[2]), None
     for name in _OTHER_GANGS:
         if (gang := meta.said(name)) is not None:
-            return f"{meta.namespace}/{gang}", None
+            return safe(f"{meta.namespace}/{gang}"), None
     return None, None

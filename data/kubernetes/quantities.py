@@ -14,6 +14,7 @@ _QUANTITY: Final = re.compile(
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?\d{1,2}))?",
     re.ASCII,
 )
+_LONGEST: Final = 80
 _SCALE: Final = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),
     "k": Fraction(10**3), "M": Fraction(10**6), "G": Fraction(10**9), "T": Fraction(10**12),
@@ -23,13 +24,19 @@ _SCALE: Final = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=2**12)
 def parse_quantity(text: str) -> Fraction:
     """The number that a quantity stands for.
 
     Raises:
         ValueError: if it is no quantity.
     """
+    if len(text) > _LONGEST:
+        raise ValueError("a quantity has no more than a few digits")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=2**12)
+def _parsed(text: str) -> Fraction:
     found = _QUANTITY.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is no quantity: 500m, 2, 1.5Gi")

@@ -8,17 +8,21 @@ from typing import Final
 MAX_HOSTS: Final = 65_536
 """Most hosts of one list."""
 
+MAX_CHARACTERS: Final = 2**16
+
 _PIECE: Final = re.compile(r"[^\[\],]+|\[[0-9,\-]+\]", re.ASCII)
 _RANGE: Final = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.ASCII)
 
 
-@lru_cache(maxsize=2**8)
+@lru_cache(maxsize=2**4)
 def expand_hosts(text: str) -> tuple[str, ...]:
     """The hosts of a list, in its order, each once.
 
     Raises:
         ValueError: if brackets do not match, a range runs backwards, or there are more than `MAX_HOSTS`.
     """
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"a list of hosts has no more than {MAX_CHARACTERS} characters")
     hosts: dict[str, None] = {}
     for word in _words(text):
         if "[" not in word and "]" not in word:

@@ -12,6 +12,8 @@ from typing import Final
 from data.slurm.durations import is_null
 from data.slurm.gpus import Gpus, mig_profile, parse_gres, parse_tres
 
+MAX_CHARACTERS: Final = 4_096
+
 _PARENTHESES: Final = re.compile(r"\(([^()]*)\)")
 _SHARED: Final = re.compile(r"(?:^|,)\s*(?:gres/)?shard:[^,()]*\(([^()]*)\)", re.IGNORECASE)
 _TAKEN: Final = re.compile(r"([1-9]\d{0,8})/\d{1,9}", re.ASCII)
@@ -39,7 +41,6 @@ class NodeGpus:
     doubts: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=2**12)
 def node_gpus(
     gres: str | None, cfg_tres: str | None = None, gres_used: str | None = None, alloc_tres: str | None = None
 ) -> NodeGpus:
@@ -48,6 +49,17 @@ def node_gpus(
     Raises:
         ValueError: if a field cannot be read.
     """
+    if any(
+        field is not None and len(field) > MAX_CHARACTERS for field in (gres, cfg_tres, gres_used, alloc_tres)
+    ):
+        raise ValueError(f"GPUs of a node are told in more than {MAX_CHARACTERS} characters")
+    return _node_gpus(gres, cfg_tres, gres_used, alloc_tres)
+
+
+@lru_cache(maxsize=2**10)
+def _node_gpus(
+    gres: str | None, cfg_tres: str | None, gres_used: str | None, alloc_tres: str | None
+) -> NodeGpus:
     has = _gres(gres)
     tracked = None if cfg_tres is None else parse_tres(cfg_tres)
     used = _gres(gres_used)

@@ -40,6 +40,8 @@ _SIGNS: Final = MappingProxyType(
 )  # fmt: skip
 """Signs behind a state (sinfo(1), NODE STATE CODES)."""
 
+_LONGEST: Final = 500
+
 _PART: Final = re.compile(r"(?P<word>[A-Z_]+)(?P<signs>[*$%!^~#@\-]*)", re.ASCII)
 
 
@@ -55,12 +57,16 @@ class NodeState(NamedTuple):
     unknown: tuple[str, ...] = ()
 
 
-@lru_cache(maxsize=2**10)
 def parse_node_state(text: str) -> NodeState:
     """What a state means: `IDLE+DRAIN`, `MIXED*`, `DOWN~`, `idle`, `plnd-`; any word that closes, closes.
 
     A word outside of the vocabulary leaves open whether jobs may start, unless another closes.
     """
+    return _parsed(text[:_LONGEST])
+
+
+@lru_cache(maxsize=2**10)
+def _parsed(text: str) -> NodeState:
     said: list[bool | None] = []
     unknown = []
     for part in filter(None, text.strip().upper().replace(",", "+").split("+")):

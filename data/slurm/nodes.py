@@ -1,7 +1,6 @@
 """A node of Slurm as a record, from fields that every shape of its output has under some name."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from data.intake.counts import memory_mib, whole
 from data.intake.rows import Notes, RejectedError, quoted
@@ -99,7 +98,6 @@ def hosts(text: str, what: str) -> tuple[str, ...]:
         raise RejectedError(ImportRule.BAD_NODE_LIST, f"{what}: {shown(error)}") from error
 
 
-@lru_cache(maxsize=2**10)
 def pools_of(text: str | None) -> tuple[str, ...]:
     """Partitions between commas, without the star of the default one."""
     names = (name.strip().rstrip("*") for name in (text or "").split(","))
