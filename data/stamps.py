@@ -58,7 +58,13 @@ class Instant:
 
 
 class NoZoneError(ValueError):
-    """A stamp without an offset, of a cluster whose zone is not known: nothing of the file can be placed."""
+    """A stamp without an offset, of a cluster whose zone is not known: nothing of the file can be placed.
+
+    Attributes:
+        line: line of the file, where whoever reads it has said so.
+    """
+
+    line: int | None = None
 
 
 def zone(name: str) -> ZoneInfo:

@@ -139,7 +139,7 @@ def _read(
         tell_notes(path, report.take(rejected(last + 1, ImportRule.CUT_SHORT, shown(error))))
     except NoZoneError as error:
         message = f"{error}: give the cluster's zone, for example --tz Europe/Zurich"
-        raise InputError([Fault(str(path), last + 1, Rule.NO_TIME_ZONE, message)]) from error
+        raise InputError([Fault(str(path), error.line or last + 1, Rule.NO_TIME_ZONE, message)]) from error
     progress(path, report.read)
     report.clock = reading.clock
     report.facts = dict(reading.facts)

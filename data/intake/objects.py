@@ -3,6 +3,7 @@
 import codecs
 import json
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import IO, Any, Final
 
 import ijson
@@ -47,7 +48,7 @@ def json_items(file: IO[bytes], prefixes: Sequence[str], *, several: bool = Fals
         BrokenFileError: where the document breaks or ends early; elements before are good.
     """
     wanted = frozenset(prefixes)
-    events = ijson.parse(_Utf8(file), use_float=True, multiple_values=several)
+    events = _numbers_as_floats(ijson.parse(_Utf8(file), multiple_values=several))
     place = 0
     try:
         for prefix, event, value in events:
@@ -64,7 +65,7 @@ def json_documents(file: IO[bytes]) -> Iterator[Item]:
     Raises:
         BrokenFileError: where one breaks or ends early; those before are good.
     """
-    events = ijson.parse(_Utf8(file), use_float=True, multiple_values=True)
+    events = _numbers_as_floats(ijson.parse(_Utf8(file), multiple_values=True))
     place = 0
     try:
         for _, event, value in events:
@@ -89,6 +90,15 @@ class _Utf8:
             if text or not block:
                 return text.encode()
         return b""
+
+
+def _numbers_as_floats(events: Iterator[tuple[str, str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    """Events with whole numbers as they are, of any size, and floats for all others.
+
+    The parser's own mode for that breaks off at whole numbers of 64 bits without a sign: Slurm has them.
+    """
+    for prefix, event, value in events:
+        yield prefix, event, float(value) if isinstance(value, Decimal) else value
 
 
 def _item(events: Iterator[tuple[str, str, Any]], event: str, value: Any) -> dict[str, Any] | Unreadable:

@@ -7,6 +7,7 @@ from data.intake.rules import Action, ImportRule
 from data.inventory_records import NodeRecord, PoolRecord
 from data.records import AttemptRecord, RecordError
 from data.rules import shown
+from data.stamps import NoZoneError
 
 Record = AttemptRecord | NodeRecord | PoolRecord
 Raw = TypeVar("Raw")
@@ -104,6 +105,9 @@ def rows_from(
     Args:
         items: line and content of each, or why it has none.
         parse: records of one; raises RejectedError or RecordError for one that cannot be in the history.
+
+    Raises:
+        NoZoneError: if a stamp needs a zone that is not known.
     """
     notes = Notes()
     for line, raw in items:
@@ -115,6 +119,9 @@ def rows_from(
         except RejectedError as error:
             notes.taken()
             yield rejected(line, error.rule, str(error))
+        except NoZoneError as error:
+            error.line = line
+            raise
         except RecordError as error:
             notes.taken()
             yield rejected(line, ImportRule.IMPOSSIBLE, shown(error))

@@ -119,27 +119,32 @@ _KINDS: Final = frozenset({"gpu", "shard", "mps"})
 
 class _Counts:
     def __init__(self) -> None:
-        self._gpus: Counter[str] = Counter()
-        self._shares: Counter[str] = Counter()
+        self._by_kind: dict[str, Counter[str]] = {kind: Counter() for kind in _KINDS}
 
     def add(self, kind: str, gpu_type: str, count: int, entry: str) -> None:
         if count < 0:
             raise ValueError(f"{entry!r} counts below zero")
-        if kind == "gpu":
-            self._gpus[gpu_type.lower()] += count
-        else:
-            self._shares[kind] += count
+        self._by_kind[kind][gpu_type.lower()] += count
 
     def gpus(self, text: str, *, is_total_untyped: bool = True) -> Gpus:
         """What was counted; with `is_total_untyped` the untyped entry is the total of all types."""
-        by_type = dict(self._gpus)
-        if is_total_untyped and UNTYPED in by_type:
-            typed = sum(count for name, count in by_type.items() if name)
-            by_type[UNTYPED] -= typed
-            if by_type[UNTYPED] < 0:
-                raise ValueError(f"{text!r} has {typed} GPUs by type and {by_type[UNTYPED] + typed} in all")
-        kept = {name: count for name, count in sorted(by_type.items()) if count}
-        return Gpus(kept, self._shares["shard"], self._shares["mps"])
+        gpus, shards, mps = (
+            _split_total(self._by_kind[kind], text) if is_total_untyped else self._by_kind[kind]
+            for kind in ("gpu", "shard", "mps")
+        )
+        kept = {name: count for name, count in sorted(gpus.items()) if count}
+        return Gpus(kept, sum(shards.values()), sum(mps.values()))
+
+
+def _split_total(counted: Counter[str], text: str) -> dict[str, int]:
+    """Counts by type of which the untyped one is what the others leave of it."""
+    by_type = dict(counted)
+    if UNTYPED in by_type:
+        typed = sum(count for name, count in by_type.items() if name)
+        by_type[UNTYPED] -= typed
+        if by_type[UNTYPED] < 0:
+            raise ValueError(f"{text!r} has {typed} by type and {by_type[UNTYPED] + typed} in all")
+    return by_type
 
 
 def _count(text: str, entry: str) -> int:
