@@ -107,6 +107,11 @@ class FindingId(StrEnum):
         (Use.DEMAND,),
         (Use.CALENDAR,),
     )
+    RELATIVE_DATES = (
+        "relative-dates",
+        "instants count from an unknown origin, and their hours and weekdays are true: no dates or holidays",
+        (Use.CALENDAR,),
+    )
     ZONE_ASSUMED = (
         "zone-assumed",
         "stamps have no offset and were read with a zone that the format is known for",
@@ -141,6 +146,12 @@ class FindingId(StrEnum):
         (Use.LIVES,),
     )
     STATES_UNKNOWN = "states-unknown", "nobody says how most jobs ended: each end counts as one", (Use.LIVES,)
+    LIVES_WITH_WAITS = (
+        "lives-include-waiting",
+        "nothing says when jobs started: their lives hold their waiting",
+        (Use.LIVES,),
+        (Use.WAITS,),
+    )
     LENGTHS_DISAGREE = (
         "lengths-disagree",
         "lengths given are not end minus start; start and end were taken",
@@ -171,6 +182,10 @@ class FindingId(StrEnum):
         "jobs that need no GPU are among them: exports leave them out",
     )
     SHARES_OF_GPUS = "shares-of-gpus", "jobs that hold a share of a GPU: exports round up to whole ones"
+    FIELDS_TRIMMED = (
+        "fields-with-spaces",
+        "values had spaces around them or a unit glued to them: other programs may read them otherwise",
+    )
     POOLS_COME_AND_GO = (
         "pools-come-and-go",
         "pools are born, grow, shrink or die: a quota is true for a time only",

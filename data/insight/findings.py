@@ -28,6 +28,7 @@ LOOKS: Final[Sequence[Callable[[Evidence], Finding | None]]] = (
     of_how_long.truncated_at_start,
     of_how_long.mostly_cut_off,
     of_how_long.states_unknown,
+    of_how_long.lives_with_waits,
     of_how_long.lengths_disagree,
     of_how_long.limits,
     of_how_long.attempts_not_jobs,
@@ -36,7 +37,10 @@ LOOKS: Final[Sequence[Callable[[Evidence], Finding | None]]] = (
     of_how_long.without_gpus,
     of_how_long.shares_of_gpus,
 )
-_OF_INVENTORY: Final[Sequence[Callable[[Evidence], Finding | None]]] = (of_how_long.pools_come_and_go,)
+_OF_INVENTORY: Final[Sequence[Callable[[Evidence], Finding | None]]] = (
+    of_how_long.fields_trimmed,
+    of_how_long.pools_come_and_go,
+)
 
 
 def findings(evidence: Evidence) -> list[Finding]:

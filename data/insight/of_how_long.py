@@ -61,6 +61,15 @@ def lengths_disagree(evidence: Evidence) -> Finding | None:
     return Finding(FindingId.LENGTHS_DISAGREE, f"{number:,} rows give another length", {"rows": number})
 
 
+def lives_with_waits(evidence: Evidence) -> Finding | None:
+    """Whether lives were reckoned from the submission."""
+    if not evidence.says("life_includes_waiting"):
+        return None
+    number = len(evidence.ran)
+    text = f"lives of {number:,} jobs are reckoned from their submission"
+    return Finding(FindingId.LIVES_WITH_WAITS, text, {"jobs": number})
+
+
 def limits(evidence: Evidence) -> Finding | None:
     """Whether requested limits say anything of a job."""
     jobs = evidence.jobs
@@ -140,6 +149,14 @@ def shares_of_gpus(evidence: Evidence) -> Finding | None:
         return None
     text = f"{number:,} of {len(gpus):,} jobs hold a share of a GPU"
     return Finding(FindingId.SHARES_OF_GPUS, text, {"jobs": number, "share": number / len(gpus)})
+
+
+def fields_trimmed(evidence: Evidence) -> Finding | None:
+    """Whether values had spaces or units in them."""
+    number = evidence.rules.get(ImportRule.TRIMMED.value, 0)
+    if not number:
+        return None
+    return Finding(FindingId.FIELDS_TRIMMED, f"{number:,} rows had values to trim", {"rows": number})
 
 
 def pools_come_and_go(evidence: Evidence) -> Finding | None:

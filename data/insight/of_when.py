@@ -82,7 +82,10 @@ def clock(evidence: Evidence) -> Finding | None:
         return None
     first = float(evidence.jobs["submit_s"].min()) if len(evidence.jobs) else 0.0
     text = f"seconds {first:.0f} to {evidence.view.edge_s:.0f} of an unknown origin"
-    return Finding(FindingId.RELATIVE_CLOCK, text, {"first_s": first, "last_s": evidence.view.edge_s})
+    which = FindingId.RELATIVE_CLOCK
+    if zones := sorted({str(zone) for zone in evidence.facts.get("hour_and_weekday_true_in", ())}):
+        which, text = FindingId.RELATIVE_DATES, f"{text}; hours and weekdays are those of {', '.join(zones)}"
+    return Finding(which, text, {"first_s": first, "last_s": evidence.view.edge_s})
 
 
 def zone_assumed(evidence: Evidence) -> Finding | None:
