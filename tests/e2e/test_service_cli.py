@@ -209,6 +209,22 @@ def test_a_refused_file_is_explained_fault_by_fault(ask, service, cluster):
     assert "was refused" in result.err
 
 
+def test_an_export_of_the_scheduler_is_uploaded_as_it_is(ask, service, cluster):
+    (service.folder / "jan.txt").write_text(
+        "JobIDRaw|User|Partition|Submit|Start|End|State|AllocTRES\n"
+        "1|ada|vision|2026-01-05T02:00:00|2026-01-05T02:01:00|2026-01-05T03:01:00|COMPLETED|gres/gpu=1\n"
+        "2|bob|speech|2026-01-05T02:00:00|Unknown|Unknown|PENDING|\n"
+    )
+    file = service.folder / "jan.txt"
+    result = ask("upload", file, "--cluster", cluster, "--format", "auto", "--tz", "UTC")
+    assert result.code == 0, result.err
+    assert "1 jobs imported, 1 rows left out" in result.out
+    assert "left-out: 1 jobs: still waiting" in result.err
+    refused = ask("upload", file, "--cluster", cluster, "--format", "auto")
+    assert refused.code == 2
+    assert "no-time-zone" in refused.err
+
+
 def test_jobs_that_end_after_now_are_pointed_out(ask, service, cluster):
     (service.folder / "late.csv").write_text("job_id,pool,submit_s,num_gpus,duration_s\na,vision,0,1,1e9\n")
     result = ask("upload", service.folder / "late.csv", "--cluster", cluster, "--json")
