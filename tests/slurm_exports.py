@@ -1,12 +1,14 @@
 """Exports of Slurm's accounting written for tests, and what an import makes of them."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from data.formats import FORMATS
 from data.intake.driver import import_file
 from data.intake.format import Reading, ReadOptions
+from data.intake.source import BrokenFileError
 from data.records import AttemptRecord
 
 JOB = {
@@ -133,8 +135,9 @@ class Found:
         self.report = import_file(path, form, asked, None)
         self.records: list[AttemptRecord] = []
         if self.report.fault is None:
-            rows = FORMATS[self.report.format].rows(Reading(path, asked))
-            self.records = [record for row in rows for record in row.records]
+            with suppress(BrokenFileError):
+                for row in FORMATS[self.report.format].rows(Reading(path, asked)):
+                    self.records += row.records
 
     @property
     def only(self) -> AttemptRecord:

@@ -6,6 +6,7 @@ One line is one attempt of one job; steps have lines of their own unless `--allo
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ COMMAND: Final = (
 """How to export: docs/formats/sacct.md says more."""
 
 _MOST_CLUSTERS: Final = 100
+_MOST_LINES_SEEN: Final = 100
 _NEVER_RESTARTED: Final = ("", "0")
 _ENERGY: Final = re.compile(r"energy=[^,]*,?")
 _SECONDS: Final = re.compile(r"\d{1,12}(?:\.\d{1,9})?", re.ASCII)
@@ -91,10 +93,9 @@ def rows(reading: Reading) -> Iterator[Row]:
 
 def _header(reading: Reading) -> Header:
     with opened(reading.path) as file:
-        lines = lines_of(file)
-        first = [line.text for line, _ in zip(lines, range(2), strict=False)]
+        first = tuple(line.text for line in islice(lines_of(file), _MOST_LINES_SEEN))
     header = header_of(first[0]) if first else None
-    if is_fixed_width(tuple(first)):
+    if is_fixed_width(first):
         message = "columns of a fixed width cut their values short: export with a delimiter, for example"
         raise refuse(reading.path, Rule.MISSING_COLUMN, f"{message} {COMMAND}", 1)
     if header is None:
@@ -107,7 +108,13 @@ def _header(reading: Reading) -> Header:
     ignored = sorted({shown(name) for name in header.names if name not in USED})
     if ignored:
         reading.facts["columns_ignored"] = ignored
-    return header
+    return header if header.is_closed else header._replace(is_closed=_are_closed(first[1:], header))
+
+
+def _are_closed(lines: tuple[str, ...], header: Header) -> bool:
+    """Whether all lines end in a delimiter although their header, then written by hand, does not."""
+    rows = [line.split(header.delimiter) for line in lines if line]
+    return len(rows) > 1 and all(len(row) == len(header.names) + 1 and not row[-1] for row in rows)
 
 
 def _is_row(line: str) -> bool:
@@ -185,8 +192,9 @@ class _Parser:
         if len(values) == width:
             values.append("")
             return values
-        is_closed = not values[-1].strip() and (self._header.is_closed or free[-1:] != (width - 1,))
-        if is_closed and len(values) == width + 1:
+        is_closed = self._header.is_closed and not values[-1].strip()
+        is_one_more = len(values) == width + 1 and not values[-1].strip()
+        if is_one_more and (is_closed or len(free) != 1):
             values[-1] = ""
             return values
         surplus = len(values) - width - is_closed

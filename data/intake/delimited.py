@@ -40,8 +40,12 @@ def readable(lines: Iterable[Line]) -> Iterator[tuple[int, Line | Unreadable]]:
 
 def split_lines(file: IO[bytes], delimiter: str) -> Iterator[tuple[int, Fields | Unreadable]]:
     """Lines split at a delimiter of one or more characters; quotes mean nothing."""
-    for number, line in readable(lines_of(file)):
-        yield number, line if isinstance(line, Unreadable) else _split(line, delimiter)
+    for line in lines_of(file):
+        number, text, is_mended, fault, bytes_hash = line
+        if fault is not None:
+            yield number, _fault(line)
+        elif text and not text.isspace():
+            yield number, Fields(text.split(delimiter), is_mended, bytes_hash)
 
 
 def csv_lines(file: IO[bytes], delimiter: str = ",") -> Iterator[tuple[int, Fields | Unreadable]]:

@@ -13,7 +13,7 @@ from data.formats import FORMATS
 from data.intake.format import Format, Head, Match, Reading, ReadOptions
 from data.intake.heads import head
 from data.intake.report import FileReport, Told, Warned
-from data.intake.rows import Row, rejected
+from data.intake.rows import Record, rejected
 from data.intake.rules import ImportRule
 from data.intake.source import BrokenFileError, size_of
 from data.intake.warnings import warnings_of
@@ -90,15 +90,10 @@ def import_file(
         if into is not None and into.known(report.sha256, asked) is not None:
             report.was_known = True
         if into is None:
-            _read(path, chosen, options, report, lambda _row: None, progress, tell_notes)
+            _read(path, chosen, options, report, lambda _records: None, progress, tell_notes)
             return report
         with into.arrivals() as arrivals:
-
-            def keep(row: Row) -> None:
-                for record in row.records:
-                    arrivals.add(record)
-
-            _read(path, chosen, options, report, keep, progress, tell_notes)
+            _read(path, chosen, options, report, arrivals.take, progress, tell_notes)
             entry = ImportEntry(
                 report.sha256, asked, path.name, f"reports/{report.sha256[:24]}-{asked[:8]}.json"
             )
@@ -117,7 +112,7 @@ def _read(
     chosen: Format,
     options: ReadOptions,
     report: FileReport,
-    keep: Callable[[Row], None],
+    keep: Callable[[Sequence[Record]], None],
     progress: Progress,
     tell_notes: TellNotes,
 ) -> None:
@@ -130,7 +125,7 @@ def _read(
                 last = row.line
                 if told := report.take(row):
                     tell_notes(path, told)
-                keep(row)
+                keep(row.records)
                 if report.read % _TELL_EVERY == 0:
                     progress(path, report.read)
     except BrokenFileError as error:

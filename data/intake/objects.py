@@ -53,8 +53,9 @@ def json_items(file: IO[bytes], prefixes: Sequence[str], *, several: bool = Fals
     try:
         for prefix, event, value in events:
             if prefix in wanted and not event.startswith("end_"):
+                item = _item(events, event, value)
                 place += 1
-                yield place, _item(events, event, value)
+                yield place, item
     except (ijson.JSONError, ValueError, UnicodeError) as error:
         raise BrokenFileError(f"the JSON breaks after element {place}: {error}") from error
 

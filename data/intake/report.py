@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +35,7 @@ class Warned(NamedTuple):
     message: str
 
 
-@dataclass
+@dataclass(slots=True)
 class DayCount:
     """Attempts submitted on one day, and of how many of them something is known."""
 
@@ -50,9 +50,10 @@ class DayCount:
 
     def add(self, record: AttemptRecord) -> None:
         """Count one more."""
+        cause = record.cause
         self.attempts += 1
-        self.ended += record.cause.is_end_of_attempt
-        self.natural += record.cause.is_natural
+        self.ended += cause.is_end_of_attempt
+        self.natural += cause.is_natural
         self.with_user += record.user is not None
         self.with_name += record.name is not None
         self.with_pool += record.pool is not None
@@ -160,7 +161,7 @@ class FileReport:
             "notes": [one._asdict() for one in self.notes],
             "notes_not_listed": sum(self.rules.values()) - len(self.notes),
             "clock": self.clock.value,
-            "coverage": {day_text(day): vars(count) for day, count in sorted(self.days.items())},
+            "coverage": {day_text(day): asdict(count) for day, count in sorted(self.days.items())},
             "facts": self.facts,
             "warnings": [one._asdict() for one in self.warnings],
             "fault": self.fault,

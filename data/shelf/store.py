@@ -50,15 +50,16 @@ class Arrivals:
         self.nodes: Final[list[NodeRecord]] = []
         self.pools: Final[list[PoolRecord]] = []
 
-    def add(self, record: AttemptRecord | NodeRecord | PoolRecord) -> None:
-        """Take one more."""
-        match record:
-            case AttemptRecord():
-                self.segments.add(record)
-            case NodeRecord():
-                self.nodes.append(record)
-            case PoolRecord():
-                self.pools.append(record)
+    def take(self, records: Sequence[AttemptRecord | NodeRecord | PoolRecord]) -> None:
+        """Take what a row of a source speaks of."""
+        for record in records:
+            match record:
+                case AttemptRecord():
+                    self.segments.add(record)
+                case NodeRecord():
+                    self.nodes.append(record)
+                case PoolRecord():
+                    self.pools.append(record)
 
 
 class HistoryStore:

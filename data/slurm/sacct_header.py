@@ -44,7 +44,7 @@ _WITH_COMMAS: Final = _words(
     tresusageouttot
     """
 )
-_NEVER_BETWEEN: Final = " :-_.=+[]()%T"
+_NEVER_BETWEEN: Final = " /:-_.=+[]()%T"
 """Characters of stamps, ids and amounts: a delimiter of nothing else cannot be told from what it parts."""
 
 _MAX_DELIMITER: Final = 32

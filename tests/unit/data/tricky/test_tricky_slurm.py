@@ -218,6 +218,14 @@ def test_a_delimiter_at_the_end_of_each_line_is_no_column(tmp_path, closed):
     assert found.rules == {}
 
 
+@pytest.mark.parametrize("name", [case("T15", "JobName", note="header-by-hand")])
+def test_lines_may_end_in_a_delimiter_where_their_header_does_not(tmp_path, name):
+    header, *lines = sacct(JOB, JOB | {"JobIDRaw": "78"}, closed=True).splitlines(keepends=True)
+    found = Found(tmp_path, header.rstrip("|\n") + "\n" + "".join(lines))
+    assert [one.name for one in found.records] == [JOB[name]] * 2
+    assert found.rules == {}
+
+
 @pytest.mark.parametrize(
     ("text", "limit"),
     [
