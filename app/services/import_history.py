@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sqlalchemy import Engine
 
@@ -17,7 +18,6 @@ from app.services.times import to_s
 from app.store import history as store
 from app.store.engine import lock_cluster, reading, transaction
 from app.store.tables import ClusterRow, HistoryImportRow, ImportStatus, Json, RunRow
-from data.stamps import zone
 
 CSV: Final = "csv"
 """The table of jobs of `data.schema`, as `data.readers` reads it."""
@@ -184,9 +184,9 @@ def _options(file_format: str, tz: str | None, origin: datetime | None) -> Json:
     options: Json = {}
     if tz is not None:
         try:
-            options["tz"] = zone(tz).key
-        except ValueError as error:
-            raise Invalid(str(error)) from error
+            options["tz"] = ZoneInfo(tz).key
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise Invalid(f"there is no time zone {tz!r}; names look like Europe/Zurich") from error
     if origin is not None:
         options["origin_s"] = origin.timestamp()
     return options
