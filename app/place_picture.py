@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from app.pictures import save
+from app.pictures import save_figure
 from app.services.place_gangs import Answer
 from domain.cluster import Gpu, Node
 
@@ -50,7 +50,7 @@ def draw_nodes(found: Answer, path: Path, title: str) -> None:
         for k in _COLOURS
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    save(figure, path)
+    save_figure(figure, path)
 
 
 def _draw(axes: Axes, nodes: Sequence[Node], state: Mapping[Gpu, str]) -> None:
