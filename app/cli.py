@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from app import client_cli, episodes_cli, evaluate_cli, learn_cli, service_cli, why_cli
+from app import (
+    client_cli,
+    episodes_cli,
+    evaluate_cli,
+    history_cli,
+    import_cli,
+    learn_cli,
+    service_cli,
+    why_cli,
+)
 from app.demo import cli as demo_cli
 from app.options import CheckPlansOption
 from domain.errors import AntecastError, InputError, PlanError, StalledError
@@ -35,6 +44,8 @@ cli = typer.Typer(
     add_completion=False,
 )
 cli.add_typer(service_cli.commands)
+cli.add_typer(import_cli.commands)
+cli.add_typer(history_cli.commands)
 cli.add_typer(client_cli.commands)
 cli.add_typer(demo_cli.commands)
 cli.add_typer(learn_cli.commands)

@@ -40,13 +40,23 @@ _SHOWN_FAULTS: Final = 10
 _LEAST_WIDTH: Final = 110
 
 
-@commands.command(
-    name="import", epilog="Example: antecast import jobs.csv --cluster research --origin 2026-01-05"
-)
-def import_history(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="CSV of past jobs.")],
+@commands.command(epilog="Example: antecast upload jobs.csv --cluster research --origin 2026-01-05")
+def upload(
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="CSV of past jobs, or an export.")
+    ],
     cluster: ClusterOption,
-    file_format: Annotated[str, typer.Option("--format", help="Format of the file.")] = "csv",
+    file_format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="csv (columns below), auto, or a format of `antecast formats` that holds a history.",
+        ),
+    ] = "csv",
+    tz: Annotated[
+        str | None,
+        typer.Option("--tz", metavar="ZONE", help="Time zone of stamps without an offset; not for csv."),
+    ] = None,
     lenient: Annotated[
         bool, typer.Option("--lenient", help="Leave bad rows out instead of refusing.")
     ] = False,
@@ -60,11 +70,14 @@ def import_history(
     url: UrlOption = _URL,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Import a file of past jobs, for forecasts to learn from; waits until it is read.
+    """Upload a file of past jobs to the service, for forecasts to learn from; waits until it is read.
 
-    Columns: job_id, pool, submit_s, num_gpus, duration_s; user and name make forecasts better.
+    Columns of csv: job_id, pool, submit_s, num_gpus, duration_s; user and name make forecasts better.
+    Of other formats what `antecast history export` leaves out is left out, and what has not ended.
     """
     options = {"format": file_format, "lenient": str(lenient).lower()}
+    if tz is not None:
+        options["tz"] = tz
     if origin is not None:
         options["origin"] = origin.isoformat() + ("Z" if origin.tzinfo is None else "")
     with _service(url, key_file) as service:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from app.services.compare import Row
 
-_COLOURS: Final = ("#4053d3", "#ddb310", "#b51d14", "#00beff", "#fb49b0", "#00b25d", "#6b6b6b", "#7a4b2a")
+COLOURS: Final = ("#4053d3", "#ddb310", "#b51d14", "#00beff", "#fb49b0", "#00b25d", "#6b6b6b", "#7a4b2a")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "<")
 _SLOWED_FLOOR_PCT: Final = 0.01
 _PROMISED_PCT: Final = 0.1
@@ -21,7 +21,7 @@ _OVERLAP_PX: Final = 16.0
 
 def draw_speed_against_slowed(rows: Sequence[Row], path: Path, title: str) -> None:
     """How fast against how many were slowed: up is faster, left is kinder. The format follows the suffix."""
-    figure, axes = _figure(title)
+    figure, axes = new_figure(title)
     _slowed_axis(axes)
     axes.set_ylabel("mean JCT without sharing / mean JCT")
     points = [(row.report["against_fcfs"]["slowed_pct"], _ratio(row)) for row in rows]
@@ -31,25 +31,25 @@ def draw_speed_against_slowed(rows: Sequence[Row], path: Path, title: str) -> No
             x,
             y,
             _MARKERS[k % len(_MARKERS)],
-            color=_COLOURS[k % len(_COLOURS)],
+            color=COLOURS[k % len(COLOURS)],
             markersize=10,
             fillstyle="none",
             markeredgewidth=2,
         )
     for place, labels in _grouped(axes, points, [_plain(row.label) for row in rows]):
         axes.annotate(labels, place, xytext=(10, 6), textcoords="offset points", fontsize=9, parse_math=False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def draw_speedups(rows: Sequence[Row], path: Path, title: str) -> None:
     """Share of jobs with at most a given speed-up; left of 1 are those that lost."""
-    figure, axes = _figure(title)
+    figure, axes = new_figure(title)
     for k, row in enumerate(rows):
         gains = np.sort(np.asarray(row.speedups, dtype=float))
         gains = gains[np.isfinite(gains) & (gains > 0)]
         if gains.size:
             shares = np.arange(1, gains.size + 1) / gains.size
-            colour = _COLOURS[k % len(_COLOURS)]
+            colour = COLOURS[k % len(COLOURS)]
             axes.step(gains, 100 * shares, where="post", color=colour, label=_plain(row.label))
     axes.axvline(1.0, color="#6b6b6b", linewidth=0.8)
     axes.set_xscale("log")
@@ -58,7 +58,7 @@ def draw_speedups(rows: Sequence[Row], path: Path, title: str) -> None:
     axes.set_ylim(0, 100)
     for text in axes.legend(loc="lower right", frameon=False, fontsize=9).get_texts():
         text.set_parse_math(False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def draw_frontier(series: Sequence[FrontierSeries], path: Path, title: str) -> N
     names = ("mean JCT without sharing / mean JCT", "geometric mean of the jobs' speed-ups")
     all_axes = figure.subplots(1, 2)
     for place, (axes, name) in enumerate(zip(all_axes, names, strict=True), start=1):
-        _plain_axes(axes)
+        plain_axes(axes)
         _slowed_axis(axes)
         axes.set_ylabel(name)
         for k, one in enumerate(series):
@@ -88,7 +88,7 @@ def draw_frontier(series: Sequence[FrontierSeries], path: Path, title: str) -> N
                 [x for x, _ in points],
                 [y for _, y in points],
                 marker=_MARKERS[k % len(_MARKERS)],
-                color=_COLOURS[k % len(_COLOURS)],
+                color=COLOURS[k % len(COLOURS)],
                 markersize=5,
                 linewidth=1.0,
                 label=_plain(one.label),
@@ -98,7 +98,7 @@ def draw_frontier(series: Sequence[FrontierSeries], path: Path, title: str) -> N
     legend = figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     for text in legend.get_texts():
         text.set_parse_math(False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _slowed_axis(axes: Axes) -> None:
@@ -139,15 +139,17 @@ def _grouped(
     return [(point, "\n".join(names)) for point, names in groups]
 
 
-def _figure(title: str) -> tuple[Figure, Axes]:
+def new_figure(title: str) -> tuple[Figure, Axes]:
+    """A figure with one plot in it."""
     figure = Figure(figsize=(7.2, 4.4), layout="constrained")
     axes = figure.add_subplot()
     axes.set_title(title, fontsize=10, loc="left", parse_math=False)
-    _plain_axes(axes)
+    plain_axes(axes)
     return figure, axes
 
 
-def _plain_axes(axes: Axes) -> None:
+def plain_axes(axes: Axes) -> None:
+    """A light grid, no frame."""
     axes.grid(visible=True, color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -157,7 +159,8 @@ def _plain(label: str) -> str:
     return " " + label if label.startswith("_") else label
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure; the same one gives the same bytes."""
     metadata = {"Date": None} if path.suffix == ".svg" else {}
     with mpl.rc_context({"svg.hashsalt": "antecast"}):
         figure.savefig(path, dpi=150, metadata=metadata)

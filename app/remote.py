@@ -81,8 +81,9 @@ class Remote:
 
     def upload(self, path: str, file: Path, options: Mapping[str, str]) -> dict[str, Any]:
         """Send a file piece by piece."""
+        kind = "text/csv" if options.get("format") == "csv" else "application/octet-stream"
         answer = self._ask(
-            "POST", path, content=_pieces(file), params=dict(options), headers={"Content-Type": "text/csv"}
+            "POST", path, content=_pieces(file), params=dict(options), headers={"Content-Type": kind}
         )
         return self._body(answer)
 

@@ -3,9 +3,11 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from domain.errors import SettingError
+from domain.jobs import JobState
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,13 @@ def ended_before(frame: pd.DataFrame, as_of_s: float) -> pd.DataFrame:
 def started_s(frame: pd.DataFrame) -> pd.Series:
     """Instant each job began to run, seconds; its submit where the record does not say."""
     return frame["start_s"].fillna(frame["submit_s"]) if "start_s" in frame else frame["submit_s"]
+
+
+def hides_life(frame: pd.DataFrame) -> pd.Series:
+    """Whether each job's state says that it would have run longer than it did (`JobState.hides_life`)."""
+    if "state" not in frame:
+        return pd.Series(np.zeros(len(frame), np.bool_), index=frame.index)
+    return frame["state"].isin([state.value for state in JobState if state.hides_life])
 
 
 def split(frame: pd.DataFrame, *, train_until_s: float, eval_from_s: float) -> Split:

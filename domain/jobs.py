@@ -16,7 +16,17 @@ class JobState(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
+    CUT_OFF = "cut_off"
+    """Its system ended it (preempted, its node lost), or the record did while it ran."""
     UNKNOWN = "unknown"
+
+    @property
+    def hides_life(self) -> bool:
+        """Whether it would have run longer than was seen: its length is a least one."""
+        return self in _HIDING
+
+
+_HIDING = frozenset({JobState.CANCELLED, JobState.TIMEOUT, JobState.CUT_OFF})
 
 
 @dataclass(frozen=True, slots=True)

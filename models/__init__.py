@@ -22,7 +22,7 @@ _DAY_S: Final = 86_400.0
 
 def _empirical(training: Training) -> EmpiricalLifetimes:
     model = EmpiricalLifetimes()
-    for job, duration_s in training.past:
+    for job, duration_s in training.whole():
         model.observe(job, duration_s)
     return model
 
@@ -30,7 +30,7 @@ def _empirical(training: Training) -> EmpiricalLifetimes:
 def _hazard(training: Training, kind: type[HazardLifetimes] = HazardLifetimes) -> HazardLifetimes:
     """Trained once, or again every few days; what happened ten days earlier counts half."""
     model = kind(seed=training.seed, retrain_every_s=training.retrain_every_s, half_life_s=10 * _DAY_S)
-    model.fit(training.past, training.censored, training.now_s, training.starts)
+    model.fit(training.past, training.censored, training.now_s, training.starts, training.cut_off)
     return model
 
 
@@ -69,7 +69,7 @@ LIFETIME_MODELS: Final[dict[str, Callable[[Training], LifetimeForecaster]]] = {
     "hazard": _hazard,
     "uncorrected": partial(_hazard, kind=UncorrectedLifetimes),
     "limit": lambda _training: RequestedLimits(),
-    "random": lambda training: RandomLifetimes(training.past, seed=training.seed),
+    "random": lambda training: RandomLifetimes(training.whole(), seed=training.seed),
 }
 
 DEMAND_MODELS: Final[dict[str, Callable[[Training], PoolDemand | RandomDemand | WatchedDemand]]] = {

@@ -10,14 +10,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from data.history import to_jobs
-from data.splits import started_s
+from data.splits import hides_life, started_s
 from domain.errors import SettingError
 from domain.forecasts import LIFE_EDGES_S, LifetimeForecaster
 from domain.jobs import Job
@@ -42,6 +42,8 @@ class Kind(IntEnum):
     SUBMITTED = 0
     STARTED = 1
     ENDED = 2
+    CUT_OFF = 3
+    """It went before its life was over (`JobState.hides_life`): it would have run at least so long."""
 
 
 class Fact(NamedTuple):
@@ -63,6 +65,7 @@ class Record:
         lived_s: how long each had run by the cut, or until it ended. Shape (jobs,).
         has_ended: whether `lived_s` is its whole life. Shape (jobs,).
         cut_s: the cut.
+        was_cut_off: whether it was gone by the cut before its life was over. Shape (jobs,).
     """
 
     jobs: tuple[Job, ...]
@@ -70,6 +73,7 @@ class Record:
     lived_s: Floats
     has_ended: Bools
     cut_s: float
+    was_cut_off: Bools
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -77,6 +81,10 @@ class Record:
     def submit_s(self) -> Floats:
         """Instant of each submit, ascending, shape (jobs,)."""
         return np.array([job.submit_s for job in self.jobs], np.float64)
+
+    def end_s(self) -> Floats:
+        """Instant at which each left, its life over or not; infinite where it had not, shape (jobs,)."""
+        return np.where(self.has_ended | self.was_cut_off, self.start_s + self.lived_s, np.inf)
 
 
 class Forecasts(NamedTuple):
@@ -118,10 +126,11 @@ def record_of(frame: pd.DataFrame, cut_s: float) -> Record:
         started_s(submitted).to_numpy(np.float64), submitted["submit_s"].to_numpy(np.float64)
     )
     duration_s = submitted["duration_s"].to_numpy(np.float64)
-    has_ended = start_s + duration_s <= cut_s
-    lived_s = np.where(has_ended, duration_s, np.maximum(cut_s - start_s, 0.0))
-    known_start_s = np.where(has_ended | (start_s < cut_s), start_s, np.inf)
-    return Record(tuple(jobs), known_start_s, lived_s, has_ended, cut_s)
+    has_left = start_s + duration_s <= cut_s
+    lived_s = np.where(has_left, duration_s, np.maximum(cut_s - start_s, 0.0))
+    known_start_s = np.where(has_left | (start_s < cut_s), start_s, np.inf)
+    hides = hides_life(submitted).to_numpy(np.bool_)
+    return Record(tuple(jobs), known_start_s, lived_s, has_left & ~hides, cut_s, has_left & hides)
 
 
 def facts(record: Record, from_s: float = -np.inf, until_s: float = np.inf) -> Iterator[Fact]:
@@ -137,8 +146,7 @@ def facts(record: Record, from_s: float = -np.inf, until_s: float = np.inf) -> I
         until_s: ends at this very instant are in, submits at it are left out: so that the facts until an
             instant and those from it are all the facts.
     """
-    submit_s, start_s = record.submit_s(), record.start_s
-    end_s = np.where(record.has_ended, start_s + record.lived_s, np.inf)
+    submit_s, start_s, end_s = record.submit_s(), record.start_s, record.end_s()
     late_rank = np.where(end_s > start_s, _LATER_STARTS, _ENDS)
     start_rank = np.where(start_s > submit_s, late_rank, _SUBMITS)
     end_rank = np.where(end_s > start_s, _ENDS, start_rank)
@@ -146,6 +154,7 @@ def facts(record: Record, from_s: float = -np.inf, until_s: float = np.inf) -> I
     rank = np.concatenate((np.full(len(submit_s), _SUBMITS), start_rank, end_rank))
     place = np.tile(np.arange(len(submit_s)), 3)
     kind = np.repeat(np.arange(3), len(submit_s))
+    kind[2 * len(submit_s) :] += record.was_cut_off
     is_after = (at_s > from_s) | ((at_s == from_s) & (rank >= _SUBMITS))
     is_before = (at_s < until_s) | ((at_s == until_s) & (rank < _SUBMITS))
     wanted = np.flatnonzero(is_after & is_before & np.isfinite(at_s))
@@ -166,18 +175,20 @@ def tell(model: object, record: Record, fact: Fact) -> None:
         model.submitted(job, fact.at_s)
     elif fact.kind is Kind.STARTED:
         model.started(job, fact.at_s)
+    elif fact.kind is Kind.CUT_OFF:
+        model.cancelled(job, fact.at_s)
     else:
         model.ended(job, fact.at_s, float(record.lived_s[fact.place]))
 
 
 def known_at(record: Record, at_s: float) -> tuple[list[tuple[Job, float]], list[tuple[Job, float]]]:
-    """What had ended by an instant, and what had not: what `Fitted.fit` learns from.
+    """What had left by an instant, its life over or not, and what had not: what `Fitted.fit` learns from.
 
     Returns:
         (job, duration_s) in the order of ending, then by (submit, id), and (job, age_s) by (submit, id) of
         those submitted before the instant, with an age of 0 where a job had not started.
     """
-    end_s = np.where(record.has_ended, record.start_s + record.lived_s, np.inf)
+    end_s = record.end_s()
     is_submitted = record.submit_s() < at_s
     is_past = is_submitted & (end_s <= at_s)
     past = np.flatnonzero(is_past)
@@ -195,16 +206,20 @@ def learn(model: object, record: Record, until_s: float) -> None:
     """Let a model learn from what had happened by an instant: by `fit` where it has one, else fact by fact.
 
     Submits at `until_s` are left out, ends at it are in: `facts` from `until_s` on are the rest. A `fit`
-    that has a parameter `starts` is given the instants at which jobs began to run, by id.
+    that has a parameter `starts` is given the instants at which jobs began to run, by id; one that has a
+    parameter `cut_off` the ids of those of the past whose lives were not over.
     """
     if isinstance(model, Fitted):
         past, censored = known_at(record, until_s)
-        if "starts" in inspect.signature(model.fit).parameters:
+        takes = inspect.signature(model.fit).parameters
+        more: dict[str, Any] = {}
+        if "starts" in takes:
             known = np.flatnonzero(record.start_s < until_s).tolist()
-            starts = {record.jobs[k].job_id: float(record.start_s[k]) for k in known}
-            model.fit(past, censored, until_s, starts=starts)  # type: ignore[call-arg]
-        else:
-            model.fit(past, censored, until_s)
+            more["starts"] = {record.jobs[k].job_id: float(record.start_s[k]) for k in known}
+        if "cut_off" in takes:
+            hidden = np.flatnonzero(record.was_cut_off & (record.end_s() <= until_s)).tolist()
+            more["cut_off"] = frozenset(record.jobs[k].job_id for k in hidden)
+        model.fit(past, censored, until_s, **more)
         return
     for fact in facts(record, until_s=until_s):
         tell(model, record, fact)

@@ -111,6 +111,7 @@ def training_of(workload: Workload, choice: ForecastChoice, seed: int) -> Traini
         retrain_every_s=choice.retrain_every_s,
         seed=seed,
         starts=workload.starts,
+        cut_off=workload.cut_off,
     )
 
 

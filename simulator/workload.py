@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from data.history import History, to_jobs
-from data.splits import ended_before, split, started_s
+from data.splits import ended_before, hides_life, split, started_s
 from domain.cluster import Cluster, Node, Pool
 from domain.errors import SettingError
 from domain.jobs import Job, JobOutcome
@@ -25,6 +25,7 @@ class Workload:
         train_until_s: instant at which the replay begins.
         eval_from_s: jobs submitted from here on are measured.
         starts: by id, when jobs of the past and those not ended began to run, where the record says it.
+        cut_off: ids of those of the past that would have run longer (`JobState.hides_life`).
     """
 
     cluster: Cluster
@@ -35,6 +36,7 @@ class Workload:
     train_until_s: float
     eval_from_s: float
     starts: Mapping[str, float] = field(default_factory=dict)
+    cut_off: frozenset[str] = frozenset()
 
     def durations_s(self) -> dict[str, float]:
         """True length of each replayed job."""
@@ -73,8 +75,10 @@ def make_workload(
         )
     past, unended = before(history.frame, train_until_s)
     starts = starts_before(history.frame, train_until_s)
+    cut_off = cut_off_before(history.frame, train_until_s)
     if earlier is not None:
         starts |= starts_before(earlier.frame, train_until_s)
+        cut_off |= cut_off_before(earlier.frame, train_until_s)
         more_past, more_unended = before(earlier.frame, train_until_s)
         past, unended = sorted(past + more_past, key=_end_order), unended + more_unended
     jobs, outcomes = to_jobs(parts.replay)
@@ -83,7 +87,15 @@ def make_workload(
         tuple(sorted(nodes, key=lambda node: node.name)),
     )
     return Workload(
-        cluster, tuple(jobs), outcomes, tuple(past), tuple(unended), train_until_s, eval_from_s, starts
+        cluster,
+        tuple(jobs),
+        outcomes,
+        tuple(past),
+        tuple(unended),
+        train_until_s,
+        eval_from_s,
+        starts,
+        cut_off,
     )
 
 
@@ -97,6 +109,11 @@ def before(frame: pd.DataFrame, cut_s: float) -> tuple[list[tuple[Job, float]], 
     open_jobs, _ = to_jobs(running)
     ages_s = (cut_s - started_s(running)).clip(lower=0.0).tolist()
     return past, list(zip(open_jobs, ages_s, strict=True))
+
+
+def cut_off_before(frame: pd.DataFrame, cut_s: float) -> frozenset[str]:
+    """Ids of the jobs submitted by the cut whose state says that they would have run longer."""
+    return frozenset(frame.loc[hides_life(frame) & (frame["submit_s"] < cut_s), "job_id"].tolist())
 
 
 def starts_before(frame: pd.DataFrame, cut_s: float) -> dict[str, float]:

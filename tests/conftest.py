@@ -1,3 +1,3 @@
 """Fixtures of all tests."""
 
-pytest_plugins = ["databases", "service"]
+pytest_plugins = ["command", "databases", "service"]

@@ -22,15 +22,18 @@ LISTED_FAULTS: Final = 20
 
 _READS: Final = [Depends(require("read"))]
 _CSV: Final = "text/csv"
+_BYTES: Final = "application/octet-stream"
 _BODY: Final = {
     "requestBody": {
         "required": True,
-        "description": "job_id, pool, submit_s, num_gpus, duration_s and the optional columns",
+        "description": "csv: job_id, pool, submit_s, num_gpus, duration_s and the optional columns; "
+        "any other format as it was exported, plain or packed",
         "content": {
             _CSV: {
                 "schema": {"type": "string"},
                 "example": "job_id,pool,submit_s,num_gpus,duration_s\n1,vision,0,8,3600\n",
-            }
+            },
+            _BYTES: {"schema": {"type": "string", "format": "binary"}},
         },
     }
 }
@@ -43,8 +46,9 @@ def _begin(
     engine: EngineDep,
     clock: ClockDep,
 ) -> Upload:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _CSV:
-        raise Invalid(f"the body has to be {_CSV}")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != _CSV and (kind != _BYTES or options.file_format == import_history.CSV):
+        raise Invalid(f"the body has to be {_CSV}, or {_BYTES} for other formats than csv")
     return import_history.begin(
         engine,
         cluster,
@@ -52,6 +56,7 @@ def _begin(
         is_lenient=options.lenient,
         origin=options.origin,
         clock=clock,
+        tz=options.tz,
     )
 
 

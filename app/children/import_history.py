@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from sqlalchemy import Engine
 from sqlmodel import Session
 
 from app.children import main, tell_progress
+from app.children.read_export import NOTHING_TOLD, Export, Told, read_export
 from app.clock import Clock, make_clock
 from app.errors import UnknownResource
 from app.services import epochs
@@ -34,6 +36,7 @@ _INSTANTS: Final = ("submit_s", "deadline_s", "start_s")
 _KNOWN: Final = "already-known"
 _IN_FUTURE: Final = "ends-in-the-future"
 _SOURCE: Final = "the file"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class HistoryRefused(AntecastError):  # noqa: N818 - named after what has happened
@@ -42,12 +45,16 @@ class HistoryRefused(AntecastError):  # noqa: N818 - named after what has happen
 
 @dataclass(frozen=True)
 class Read:
-    """What was found in a file: good rows (none where it is refused) and faults, kept and counted."""
+    """What was found in a file: good rows (none where it is refused) and faults, kept and counted.
+
+    `has_instants`: its times are epoch seconds, whatever second 0 was said to be.
+    """
 
     frame: pd.DataFrame | None
     faults: tuple[Fault, ...]
     num_faults: int
     num_skipped: int
+    has_instants: bool = False
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -56,13 +63,23 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     engine = make_engine(settings.database_url)
     try:
         clock = make_clock(settings.clock_speed, settings.clock_origin)
-        return import_history(engine, request["cluster"], request["import_id"], clock)
+        told = Told(request.get("tz"), request.get("origin_s"))
+        return import_history(engine, request["cluster"], request["import_id"], clock, told)
     finally:
         engine.dispose()
 
 
-def import_history(engine: Engine, cluster: str, import_id: str, clock: Clock) -> dict[str, Any]:
+def import_history(
+    engine: Engine, cluster: str, import_id: str, clock: Clock, told: Told = NOTHING_TOLD
+) -> dict[str, Any]:
     """Read an upload and keep its jobs; asked again, it tells what came of it the first time.
+
+    Args:
+        engine: the database.
+        cluster: whose upload it is.
+        import_id: its id.
+        clock: our clock.
+        told: what the sender said of a file that is not `csv`.
 
     Returns:
         num_jobs, num_skipped, num_faults, faults (at most `KEPT_FAULTS`) and sha256.
@@ -78,7 +95,7 @@ def import_history(engine: Engine, cluster: str, import_id: str, clock: Clock) -
         if row.status in (ImportStatus.IMPORTED, ImportStatus.REFUSED):
             return _report(row)
         quotas = {pool.name: pool.quota_gpus for pool in clusters.pools(session, cluster)}
-        read = _read(session, row, quotas or None)
+        read = _read(session, row, quotas or None, told)
     tell_progress(1, 3)
     with transaction(engine) as session:
         locked = lock_cluster(session, cluster)
@@ -87,6 +104,8 @@ def import_history(engine: Engine, cluster: str, import_id: str, clock: Clock) -
             raise UnknownResource(f"import {import_id!r} is gone")
         if row.status == ImportStatus.WAITING:
             now_s = to_s(locked, clock.now())
+            if read.has_instants:
+                row.shift_s = to_s(locked, _EPOCH)
             _keep(session, row, read, now_s)
             if row.num_jobs:
                 epochs.begin(session, locked, "history imported", clock)
@@ -111,21 +130,25 @@ def _report(row: HistoryImportRow) -> dict[str, Any]:
     }
 
 
-def _read(session: Session, row: HistoryImportRow, quotas: Mapping[str, int] | None) -> Read:
+def _read(session: Session, row: HistoryImportRow, quotas: Mapping[str, int] | None, told: Told) -> Read:
     with tempfile.TemporaryDirectory(prefix="antecast-") as folder:
         path = Path(folder) / "history"
         with path.open("wb") as file:
             for chunk in history.chunks(session, row.import_id):
                 file.write(chunk)
         try:
-            made = READERS[row.file_format](path, quotas, is_lenient=row.is_lenient)
+            if row.file_format in READERS:
+                read = Export(READERS[row.file_format](path, quotas, is_lenient=row.is_lenient))
+            else:
+                read = read_export(path, row.file_format, told, quotas, is_lenient=row.is_lenient)
         except InputError as error:
             return Read(None, *_counted(error.faults), num_skipped=0)
-    frame, unfit = _fit(made)
+    frame, unfit = _fit(read.history)
     if unfit and not row.is_lenient:
         return Read(None, *_counted(unfit), num_skipped=0)
-    faults, num_faults = _counted([*made.skipped, *unfit])
-    return Read(frame, faults, num_faults, made.num_skipped_rows + len(unfit))
+    faults, num_faults = _counted([*read.faults, *read.history.skipped, *unfit])
+    num_skipped = read.num_left_out + read.history.num_skipped_rows + len(unfit)
+    return Read(frame, faults, num_faults + read.num_not_listed, num_skipped, read.has_instants)
 
 
 def _fit(made: History) -> tuple[pd.DataFrame, list[Fault]]:

@@ -27,7 +27,7 @@ from domain.plans import Hold, Plan, Start
 from models import Training
 from simulator.checked import options_of
 from simulator.forecasting import ForecastChoice, Forecasters, build, choose, split_settings
-from simulator.workload import before, starts_before
+from simulator.workload import before, cut_off_before, starts_before
 from solver.check_plan import check_plan, lawful_part
 from solver.desk import Desk
 from solver.placement.keeper import Keeper
@@ -367,6 +367,7 @@ def _train(
         retrain_every_s=choice.retrain_every_s,
         seed=row.seed,
         starts=starts_before(frame, row.at_s),
+        cut_off=cut_off_before(frame, row.at_s),
     )
     folder = folder_of(os.environ)
     key = "" if folder is None else key_of(choice, training, frame, ended)

@@ -27,6 +27,10 @@ class UploadOptions(Received):
     origin: Annotated[
         Instant | None, Field(description="instant of the file's second 0; the cluster's origin by default")
     ] = None
+    tz: Annotated[
+        str | None,
+        Field(max_length=64, description="time zone of stamps without an offset", examples=["Europe/Zurich"]),
+    ] = None
 
 
 class ImportQueued(Sent):

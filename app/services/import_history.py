@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sqlalchemy import Engine
 
@@ -18,8 +19,14 @@ from app.store import history as store
 from app.store.engine import lock_cluster, reading, transaction
 from app.store.tables import ClusterRow, HistoryImportRow, ImportStatus, Json, RunRow
 
-FORMATS: Final = ("csv",)
-"""As in `data.readers.READERS`, which takes pandas to know."""
+CSV: Final = "csv"
+"""The table of jobs of `data.schema`, as `data.readers` reads it."""
+
+FORMATS: Final = (
+    CSV, "auto", "acme", "alibaba-2020", "alibaba-2023", "drac", "eagle", "google-2011", "helios",
+    "kubernetes", "lumos", "parquet", "philly", "sacct", "slurmdbd-json", "swf",
+)  # fmt: skip
+"""`csv`, and those of `data.formats.FORMATS` that hold histories, which take Arrow to know."""
 
 KIND: Final = "import"
 CHUNK_BYTES: Final = 2**20
@@ -40,11 +47,15 @@ class Found:
 
 @dataclass
 class Upload:
-    """An upload under way. Each piece is a transaction of its own: a slow sender holds nobody up."""
+    """An upload under way. Each piece is a transaction of its own: a slow sender holds nobody up.
+
+    `options` is what the sender says of the file beside its format, for the run that reads it.
+    """
 
     engine: Engine
     cluster: str
     import_id: str
+    options: Json = field(default_factory=dict)
     _digest: Any = field(default_factory=hashlib.sha256)
     _buffer: bytearray = field(default_factory=bytearray)
     _position: int = 0
@@ -73,7 +84,8 @@ class Upload:
             row.status = ImportStatus.WAITING.value
             row.num_bytes = self._num_bytes
             row.sha256 = self._digest.hexdigest()
-            run = runs.enqueue(session, KIND, self.cluster, {"import_id": self.import_id}, requested_by, None)
+            arguments = {"import_id": self.import_id, **self.options}
+            run = runs.enqueue(session, KIND, self.cluster, arguments, requested_by, None)
         return row, run
 
     def abandon(self) -> None:
@@ -97,6 +109,7 @@ def begin(
     is_lenient: bool,
     origin: datetime | None,
     clock: Clock,
+    tz: str | None = None,
 ) -> Upload:
     """Begin an upload.
 
@@ -105,16 +118,19 @@ def begin(
         cluster: whose history it is.
         file_format: one of `FORMATS`.
         is_lenient: leave bad rows out, and list them, instead of refusing the file.
-        origin: the instant of the file's second 0; the cluster's clock origin where None.
+        origin: the instant of the file's second 0; the cluster's clock origin where None. Of formats whose
+            times are instants it says nothing.
         clock: our clock.
+        tz: zone of stamps without an offset; `csv` has none.
 
     Raises:
         UnknownCluster: if there is none of that name.
-        Invalid: for an unknown format.
+        Invalid: for an unknown format or zone.
         TooManyRequests: if too many uploads of the cluster are not read yet.
     """
     if file_format not in FORMATS:
         raise Invalid(f"unknown format {file_format!r}; there are: {', '.join(FORMATS)}")
+    options = _options(file_format, tz, origin)
     now = clock.now()
     with transaction(engine) as session:
         row = lock_cluster(session, cluster)
@@ -127,12 +143,13 @@ def begin(
         import_id = f"imp-{secrets.token_hex(16)}"
         shift_s = 0.0 if origin is None else to_s(row, origin)
         store.add(session, _new_row(row, import_id, file_format, is_lenient, shift_s, now))
-    return Upload(engine, cluster, import_id)
+    return Upload(engine, cluster, import_id, options)
 
 
 def load(cluster: str, arguments: Json) -> Json:
     """The request for the child process that reads an upload; it gets the rest from the database."""
-    return {"cluster": cluster, "import_id": str(arguments["import_id"])}
+    told: Json = {name: arguments[name] for name in ("tz", "origin_s") if name in arguments}
+    return {"cluster": cluster, "import_id": str(arguments["import_id"]), **told}
 
 
 def found(engine: Engine, cluster: str, before: str | None, limit: int) -> Found:
@@ -156,6 +173,23 @@ def get(engine: Engine, cluster: str, import_id: str) -> HistoryImportRow:
     with reading(engine) as session:
         require(session, cluster)
         return _require_import(store.get(session, import_id), cluster, import_id)
+
+
+def _options(file_format: str, tz: str | None, origin: datetime | None) -> Json:
+    """What the run that reads a file is told of it beside what its row says."""
+    if file_format == CSV:
+        if tz is not None:
+            raise Invalid("csv counts seconds, it has no stamps: tz is for the other formats")
+        return {}
+    options: Json = {}
+    if tz is not None:
+        try:
+            options["tz"] = ZoneInfo(tz).key
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise Invalid(f"there is no time zone {tz!r}; names look like Europe/Zurich") from error
+    if origin is not None:
+        options["origin_s"] = origin.timestamp()
+    return options
 
 
 def _new_row(

@@ -74,6 +74,7 @@ class FileReport:
         sha256: of its bytes.
         read, accepted, repaired, rejected: rows.
         records: attempts, nodes or pools that they became.
+        clusters: whose they are.
         new, updated, unchanged: of those, against what was known; None if nothing was kept (a dry run).
         was_known: whether the very same file had been imported before: it was read for this report, and
             nothing was kept of it; `unchanged` is what it brought then.
@@ -96,6 +97,7 @@ class FileReport:
     repaired: int = 0
     rejected: int = 0
     records: int = 0
+    clusters: set[str] = field(default_factory=set)
     new: int | None = None
     updated: int | None = None
     unchanged: int | None = None
@@ -117,6 +119,7 @@ class FileReport:
         self.read += 1
         self.records += len(row.records)
         for record in row.records:
+            self.clusters.add(record.cluster)
             if isinstance(record, AttemptRecord):
                 day = int(record.submit_s // _DAY_S)
                 count = self.days.get(day)
@@ -154,6 +157,7 @@ class FileReport:
             "repaired": self.repaired,
             "rejected": self.rejected,
             "records": self.records,
+            "clusters": sorted(self.clusters),
             "new": self.new,
             "updated": self.updated,
             "unchanged": self.unchanged,

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import neg
 from typing import Final
 
@@ -78,6 +78,7 @@ class HazardLifetimes(Observer):
         censored: Sequence[tuple[Job, float]],
         now_s: float,
         starts: Mapping[str, float] | None = None,
+        cut_off: Collection[str] = frozenset(),
     ) -> None:
         """Forget everything and learn from a record.
 
@@ -89,10 +90,11 @@ class HazardLifetimes(Observer):
             now_s: instant of training.
             starts: instant at which each job began to run, by id. Where it does not say, one that has ended
                 counts as started at submit, and one that has not as started at its age before `now_s`.
+            cut_off: ids of those of `past` that would have run longer: they count up to their duration.
         """
         kept = past[-MOST_SWEPT:]
         self._now_s = now_s
-        self._history, self._sample = sweep(kept, censored, now_s, starts)
+        self._history, self._sample = sweep(kept, censored, now_s, starts, cut_off)
         self._model = None
         self._recalibration = Recalibration()
         first = self._sample.first_seen_s
@@ -134,7 +136,10 @@ class HazardLifetimes(Observer):
     def cancelled(self, job: Job, now_s: float) -> None:
         """A job was withdrawn: it has lived at least as long as it ran, and nothing more is known of it."""
         self._now_s = max(self._now_s, now_s)
+        known = self._history.submitted(job, now_s)
         self._history.withdrawn(job, now_s)
+        if self._retrain_every_s is not None and known.reached_s > 0.0:
+            self._sample.add(Life(job, known.features, known.reached_s, False, known.stopped_s))
         self._forecasts.pop(job.job_id, None)
         self._raw.pop(job.job_id, None)
         self._judged.pop(job.job_id, None)
@@ -202,7 +207,7 @@ class HazardLifetimes(Observer):
         self._forecasts.clear()
         self._raw.clear()
         self._judged.clear()
-        if len(self._sample) < LEAST_ENDED:
+        if sum(life.has_ended for life in self._sample.lives) < LEAST_ENDED:
             return
         since_s = self._lives_from_s
         if self._window_s is not None:

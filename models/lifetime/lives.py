@@ -7,7 +7,7 @@ passed, all with outcome 0, which is what "at least" means.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final, Self
@@ -59,6 +59,7 @@ def sweep(
     censored: Sequence[tuple[Job, float]],
     now_s: float,
     starts: Mapping[str, float] | None = None,
+    cut_off: Collection[str] = frozenset(),
 ) -> tuple[FeatureHistory, LifeSample]:
     """Tell a new history everything in the order it happened.
 
@@ -71,14 +72,19 @@ def sweep(
         censored: (job, age_s) of jobs that had not; nothing more of them is assumed after `now_s`.
         now_s: the instant until which facts are known.
         starts: instants by job id.
+        cut_off: ids of those of the past that were gone before their lives were over.
 
     Returns:
-        The history as of `now_s`, and a sample of the lives that had ended.
+        The history as of `now_s`, and a sample of the lives that had ended or were cut off.
     """
     facts = _facts(past, censored, now_s, {} if starts is None else starts)
     history, sample = FeatureHistory(), LifeSample()
     for at_s, kind, _, job, lived_s in facts:
-        if kind in (_END, _END_AT_ONCE):
+        if kind in (_END, _END_AT_ONCE) and job.job_id in cut_off:
+            known = history.submitted(job, at_s)
+            history.withdrawn(job, at_s)
+            sample.add(Life(job, known.features, lived_s, False, at_s))
+        elif kind in (_END, _END_AT_ONCE):
             known = history.ended(job, at_s, lived_s)
             sample.add(Life(job, known.features, lived_s, True, at_s))
         elif kind == _SUBMIT:

@@ -1,5 +1,6 @@
 """Job history over HTTP and in the child process, on both databases."""
 
+import gzip
 import hashlib
 
 import pytest
@@ -7,11 +8,14 @@ from service import NOON, assert_problem
 from sqlmodel import func, select
 
 from app.children.import_history import HistoryRefused, import_history
+from app.children.read_export import Told
 from app.runs.children import run_child
-from app.services.import_history import CHUNK_BYTES, MAX_UNFINISHED, begin
+from app.services.import_history import CHUNK_BYTES, FORMATS, MAX_UNFINISHED, begin, load
 from app.store import history, live
 from app.store.engine import reading
 from app.store.tables import HistoryChunkRow, RunRow
+from data.formats import FORMATS as REGISTRY
+from data.intake.format import Kind
 
 CSV = {"Content-Type": "text/csv"}
 HEADER = "job_id,pool,submit_s,num_gpus,duration_s,user,deadline_s,state\n"
@@ -24,7 +28,10 @@ def upload(service, text, **query):
 
 def carry_out(service, answer):
     """What the worker does with the run."""
-    return import_history(service.database.engine, "c", answer.json()["import_id"], service.clock)
+    with reading(service.database.engine) as session:
+        request = load("c", session.get(RunRow, answer.json()["run_id"]).arguments)
+    told = Told(request.get("tz"), request.get("origin_s"))
+    return import_history(service.database.engine, "c", answer.json()["import_id"], service.clock, told)
 
 
 def told(service, import_id):
@@ -252,3 +259,88 @@ def test_abandoned_uploads_are_cleared_away_by_the_next(imports):
     assert left.import_id not in [
         one["import_id"] for one in imports.client.get("/v1/clusters/c/history").json()["items"]
     ]
+
+
+BYTES = {"Content-Type": "application/octet-stream"}
+SACCT = (
+    "JobID|JobIDRaw|User|Partition|JobName|Submit|Start|End|ElapsedRaw|State|AllocTRES|Timelimit\n"
+    "1|1|ada|vision|train|2026-01-05T02:00:00|2026-01-05T02:01:00|2026-01-05T03:01:00|3600|COMPLETED"
+    "|cpu=4,gres/gpu=2|UNLIMITED\n"
+    "1.batch|1.batch|||batch|2026-01-05T02:00:00|2026-01-05T02:01:00|2026-01-05T03:01:00|3600|COMPLETED|cpu=4|\n"
+    "2|2|bob|vision|train|2026-01-05T02:00:00|2026-01-05T02:01:00|2026-01-05T02:02:00|60|PREEMPTED"
+    "|cpu=4,gres/gpu=1|1:00:00\n"
+    "3|3|bob|speech|train|2026-01-05T02:00:00|2026-01-05T02:01:00|Unknown|60|RUNNING|cpu=4,gres/gpu=1|1:00:00\n"
+    "4|4|bob|cpu|make|2026-01-05T02:00:00|2026-01-05T02:01:00|2026-01-05T02:02:00|60|COMPLETED|cpu=4,gres/gpu=0|1\n"
+)
+
+
+def upload_export(service, content, **query):
+    return service.client.post("/v1/clusters/c/history", content=content, params=query, headers=BYTES)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_export_of_any_format_becomes_jobs_on_the_clusters_clock(imports, packed):
+    content = gzip.compress(SACCT.encode()) if packed else SACCT.encode()
+    answer = upload_export(imports, content, format="auto", tz="Europe/Zurich")
+    assert answer.status_code == 202, answer.text
+    report = carry_out(imports, answer)
+    found = {job[0]: job for job in jobs(imports)}
+    assert set(found) == {"1", "2"}
+    assert found["1"][:7] == ("1", "vision", 3600.0, 2, 3600.0, "ada", "train")
+    assert [found[job_id][9] for job_id in ("1", "2")] == ["completed", "cut_off"]
+    assert found["1"][-1] == 3660.0
+    assert (report["num_jobs"], report["num_skipped"], report["num_faults"]) == (2, 3, 3)
+    assert {fault["rule"] for fault in report["faults"]} == {"step-row", "left-out"}
+    assert {fault["message"] for fault in report["faults"] if fault["rule"] == "left-out"} == {
+        "1 jobs: without GPUs", "1 jobs: not ended yet"
+    }  # fmt: skip
+
+
+def test_an_export_without_its_zone_is_refused_with_the_reason(imports):
+    with pytest.raises(HistoryRefused, match="no-time-zone"):
+        carry_out(imports, upload_export(imports, SACCT, format="sacct"))
+    assert jobs(imports) == []
+
+
+def test_times_that_count_from_an_origin_begin_where_the_sender_says(imports):
+    pods = (
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,"
+        "scheduled_time\np1,1000,1024,1,1000,,LS,Succeeded,600,1200,660\n"
+    )
+    carry_out(imports, upload_export(imports, pods, format="auto", origin="2026-01-05T01:00:00Z"))
+    (made,) = jobs(imports)
+    assert made[:5] == ("p1", "no-pool", 4200.0, 1, 540.0)
+    carry_out(imports, upload_export(imports, pods.replace("p1", "p2"), format="auto"))
+    assert [job[2] for job in jobs(imports) if job[0] == "p2"] == [600.0]
+
+
+def test_jobs_of_unknown_width_are_no_history_either(imports):
+    content = "1 600 5 100 4 -1 -1 4 200 -1 1 3 1 7 1 1 -1 -1\n"
+    with pytest.raises(HistoryRefused, match="no job is left: GPUs not known: 1"):
+        carry_out(imports, upload_export(imports, content, format="swf"))
+
+
+def test_an_inventory_is_no_history(imports):
+    content = "NodeName=n1 Gres=gpu:a100:8 CPUTot=64 RealMemory=500000 State=IDLE Partitions=gpu\n"
+    with pytest.raises(HistoryRefused, match="holds an inventory, no jobs"):
+        carry_out(imports, upload_export(imports, content, format="auto"))
+
+
+def test_pools_of_an_export_are_those_of_the_cluster(imports):
+    imports.inventory({"speech": 4})
+    with pytest.raises(HistoryRefused, match="unknown-pool"):
+        carry_out(imports, upload_export(imports, SACCT, format="sacct", tz="UTC"))
+    with pytest.raises(HistoryRefused, match="no good row is left"):
+        carry_out(imports, upload_export(imports, SACCT, format="sacct", tz="UTC", lenient=True))
+
+
+def test_what_is_said_of_an_export_has_to_make_sense(imports):
+    assert_problem(upload_export(imports, SACCT, format="sacct", tz="Mars/Olympus"), 422, "invalid")
+    assert_problem(upload_export(imports, SACCT, format="scontrol-node"), 422, "invalid")
+    assert_problem(upload_export(imports, GOOD, format="csv"), 422, "invalid")
+    assert_problem(upload(imports, GOOD, tz="UTC"), 422, "invalid")
+
+
+def test_the_formats_of_uploads_are_those_that_hold_histories():
+    histories = {one.name for one in REGISTRY.values() if one.kind is Kind.HISTORY}
+    assert set(FORMATS) == {"auto", "csv"} | histories

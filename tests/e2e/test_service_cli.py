@@ -68,7 +68,7 @@ def cluster(ask, service, request):
 
 def import_jobs(ask, service, cluster):
     (service.folder / "jobs.csv").write_text(JOBS)
-    result = ask("import", service.folder / "jobs.csv", "--cluster", cluster, "--origin", "2026-01-05")
+    result = ask("upload", service.folder / "jobs.csv", "--cluster", cluster, "--origin", "2026-01-05")
     assert result.code == 0, result.err
     assert "200 jobs imported, 0 rows left out" in result.out
 
@@ -131,7 +131,7 @@ def test_a_what_if_beyond_the_capacity_is_a_clear_error(ask, cluster):
 
 def test_a_file_that_breaks_rules_is_refused_with_its_first_fault(ask, service, cluster):
     (service.folder / "bad.csv").write_text(JOBS + "bad,vision,0,0,1\n")
-    result = ask("import", service.folder / "bad.csv", "--cluster", cluster)
+    result = ask("upload", service.folder / "bad.csv", "--cluster", cluster)
     assert result.code == 2
     assert "1 faults and was refused" in result.err
 
@@ -202,16 +202,32 @@ def test_importing_the_command_line_loads_nothing_slow():
 def test_a_refused_file_is_explained_fault_by_fault(ask, service, cluster):
     file = service.folder / "bad.csv"
     file.write_text("job_id,pool,submit_s,num_gpus,duration_s\na,vision,0,1,-5\nb,vision,5,x,1\n")
-    result = ask("import", file, "--cluster", cluster)
+    result = ask("upload", file, "--cluster", cluster)
     assert result.code == 2
     assert "line 2: negative-duration: " in result.err
     assert "line 3: " in result.err
     assert "was refused" in result.err
 
 
+def test_an_export_of_the_scheduler_is_uploaded_as_it_is(ask, service, cluster):
+    (service.folder / "jan.txt").write_text(
+        "JobIDRaw|User|Partition|Submit|Start|End|State|AllocTRES\n"
+        "1|ada|vision|2026-01-05T02:00:00|2026-01-05T02:01:00|2026-01-05T03:01:00|COMPLETED|gres/gpu=1\n"
+        "2|bob|speech|2026-01-05T02:00:00|Unknown|Unknown|PENDING|\n"
+    )
+    file = service.folder / "jan.txt"
+    result = ask("upload", file, "--cluster", cluster, "--format", "auto", "--tz", "UTC")
+    assert result.code == 0, result.err
+    assert "1 jobs imported, 1 rows left out" in result.out
+    assert "left-out: 1 jobs: still waiting" in result.err
+    refused = ask("upload", file, "--cluster", cluster, "--format", "auto")
+    assert refused.code == 2
+    assert "no-time-zone" in refused.err
+
+
 def test_jobs_that_end_after_now_are_pointed_out(ask, service, cluster):
     (service.folder / "late.csv").write_text("job_id,pool,submit_s,num_gpus,duration_s\na,vision,0,1,1e9\n")
-    result = ask("import", service.folder / "late.csv", "--cluster", cluster, "--json")
+    result = ask("upload", service.folder / "late.csv", "--cluster", cluster, "--json")
     assert result.code == 0
     assert "is `origin`, the instant of the file's second 0, right?" in result.err
     assert json.loads(result.out)["num_jobs"] == 1
