@@ -221,7 +221,7 @@ def test_an_element_without_end_is_read_over_and_takes_little_memory(inner):
 
 
 def test_the_parser_is_used_behind_its_guards_only():
-    """By itself it ends the process at long runs of digits, and remembers the path of every level of nesting."""
+    """By itself it ends the process at long runs of digits, and keeps a path for every level of nesting."""
     users = {
         str(path.relative_to(REPOSITORY))
         for package in ("app", "data", "models", "simulator", "solver", "domain")
