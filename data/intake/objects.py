@@ -26,6 +26,9 @@ _HOPELESS_DEPTH: Final = 10_000
 _MOST_DIGITS: Final = 4_000
 _ENDLESS: Final = re.compile(rb"\d{%d}" % _MOST_DIGITS)
 
+_BROKEN: Final = (ijson.JSONError, ValueError, ArithmeticError)
+"""Documents that are none, texts of half characters, numbers beyond any."""
+
 Item = tuple[int, dict[str, Any] | Unreadable]
 _Event = tuple[str, Any]
 
@@ -72,7 +75,7 @@ def json_items(file: IO[bytes], prefixes: Sequence[str], *, several: bool = Fals
             elif event in _STARTS:
                 path.append("item")
                 _check_depth(len(path), MAX_DEPTH)
-    except (ijson.JSONError, ValueError, ArithmeticError) as error:
+    except _BROKEN as error:
         raise BrokenFileError(f"the JSON breaks after element {place}: {_first_line(error)}") from error
 
 
@@ -83,6 +86,23 @@ def json_documents(file: IO[bytes]) -> Iterator[Item]:
         BrokenFileError: where one breaks or ends early; those before are good.
     """
     return json_items(file, ("",), several=True)
+
+
+def json_events(file: IO[bytes]) -> Iterator[tuple[int, str, Any]]:
+    """Events of a document as `ijson.basic_parse` has them, each with how many lists and maps it is in.
+
+    Raises:
+        BrokenFileError: where the document breaks or ends early.
+    """
+    depth = 0
+    try:
+        for event, value in _Document(file, several=False).events():
+            depth -= event in _ENDS
+            yield depth, event, value
+            depth += event in _STARTS
+            _check_depth(depth, MAX_DEPTH)
+    except _BROKEN as error:
+        raise BrokenFileError(f"the JSON breaks: {_first_line(error)}") from error
 
 
 _STARTS: Final = frozenset({"start_map", "start_array"})

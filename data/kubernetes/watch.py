@@ -1,14 +1,13 @@
 """Objects of a file one by one, however `kubectl` wrote it: lines, a list, a watch, documents one by one."""
 
+import io
 import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
-import ijson
-
-from data.intake.objects import json_documents, json_items, json_lines
+from data.intake.objects import json_documents, json_events, json_items, json_lines
 from data.intake.rows import Unreadable
 from data.intake.source import BrokenFileError, head_of, opened
 from data.kubernetes.objects import Object, text
@@ -87,18 +86,20 @@ def _parsed(line: bytes) -> Any:
 
 def _list_of(start: bytes) -> tuple[bool, str | None]:
     """Whether a document is a list of kubectl or of the API, and the kind that its elements leave unsaid."""
-    kind = None
+    kind = name = None
     try:
-        for prefix, event, value in ijson.parse(start, multiple_values=True):
-            if prefix == "kind" and event == "string":
-                kind = str(value).removesuffix("List") or None
-            elif not prefix and event == "map_key" and value in _NOT_OF_LISTS:
+        for depth, event, value in json_events(io.BytesIO(start)):
+            if depth > 1:
+                continue
+            if event == "map_key":
+                name = value
+            if (depth == 0 and event != "start_map") or name in _NOT_OF_LISTS:
                 return False, None
-            elif prefix == "items" and event == "start_array":
+            if name == "items" and event == "start_array":
                 return True, kind
-            elif not prefix and event == "end_map":
-                return False, None
-    except (ijson.JSONError, ValueError, UnicodeError):
+            if name == "kind" and event == "string":
+                kind = str(value).removesuffix("List") or None
+    except BrokenFileError:
         return False, None
     return False, None
 

@@ -44,9 +44,11 @@ def held(folder: Path) -> Iterator[None]:
     Raises:
         InputError: if another process imports, the folder cannot be written or holds something else.
     """
-    with writing(folder):
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise refused(folder, f"the folder cannot be written: {error.strerror}") from error
     try:
         with writing(folder):
             try:

@@ -8,6 +8,7 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import REPOSITORY
 
 from data.intake.objects import MAX_EVENTS, json_items, json_lines
 from data.intake.rows import MendedObject, Unreadable, rows_from
@@ -217,3 +218,14 @@ def test_an_element_without_end_is_read_over_and_takes_little_memory(inner):
     )
     huge = b'{"a": [' + inner * (times + 1) + b"0]}"
     assert rules(items(b"[" + huge + b', {"b": 1}]')) == [ImportRule.LINE_TOO_LONG, None]
+
+
+def test_the_parser_is_used_behind_its_guards_only():
+    """By itself it ends the process at long runs of digits, and keeps a path for every level of nesting."""
+    users = {
+        str(path.relative_to(REPOSITORY))
+        for package in ("app", "data", "models", "simulator", "solver", "domain")
+        for path in (REPOSITORY / package).rglob("*.py")
+        if "import ijson" in path.read_text() or "from ijson" in path.read_text()
+    }
+    assert users == {"data/intake/objects.py"}

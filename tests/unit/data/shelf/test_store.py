@@ -140,14 +140,14 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     root.mkdir()
     (tmp_path / "precious").write_text("mine")
     (root / "lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(InputError, match="the history cannot be written"):
+    with pytest.raises(InputError, match="the folder cannot be written"):
         bring(HistoryStore(root), JOBS)
     assert (tmp_path / "precious").read_text() == "mine"
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "history").write_text("a file")
-    with pytest.raises(InputError, match="the history cannot be written"):
+    with pytest.raises(InputError, match="the folder cannot be written"):
         bring(HistoryStore(tmp_path / "history"), JOBS)
     with pytest.raises(InputError, match="it cannot be read: Not a directory"):
         HistoryStore(tmp_path / "history").records("c")
@@ -160,7 +160,7 @@ def test_a_folder_that_may_not_be_written_is_refused(history, tmp_path, monkeypa
         monkeypatch.setattr(folder.os, "open", lambda *_args, **_kwargs: (_ for _ in ()).throw(denied))
     else:
         (tmp_path / "history").chmod(0o500)
-    with pytest.raises(InputError, match="the history cannot be written: Permission denied"):
+    with pytest.raises(InputError, match="the folder cannot be written: Permission denied"):
         bring(history, JOBS, sha(1))
     assert len(history.records("c")) == 9
 
@@ -331,7 +331,7 @@ def test_a_full_disk_leaves_the_history_as_it_was(where, what, history, tmp_path
 
 def test_a_real_disk_that_is_full_is_told_of():
     history = HistoryStore(store.Path("/dev/full/history"))
-    with pytest.raises(InputError, match="the history cannot be written: Not a directory"):
+    with pytest.raises(InputError, match="the folder cannot be written: Not a directory"):
         bring(history, JOBS)
 
 
