@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from data.shelf.arrow import KEY, SCHEMA
-from domain.attempts import EndCause
+from domain.attempts import EndCause, LimitKind
 
 _KNOWLEDGE: Final = {
     cause.value: 2 * cause.is_end_of_attempt + cause.is_end_of_job + (cause is not EndCause.UNKNOWN)
@@ -19,6 +19,9 @@ _FILLED: Final = (
     "num_nodes", "eligible_s", "nodes",
 )  # fmt: skip
 """What a job is: where the row that counts does not say it, another may. When and how it ended, never."""
+
+_LIMIT: Final = ("limit_kind", "limit_s")
+"""A limit is what a job is too, in two columns."""
 
 
 class Merged(NamedTuple):
@@ -87,20 +90,27 @@ def _filled(
     """What a job is, from the row that knows most among those that say it."""
     several = ~is_single[group]
     rows, groups = ranks[several], group[several]
-    for name in _FILLED:
-        gaps = table[name].is_null().to_numpy()
+    for names in (*((name,) for name in _FILLED), _LIMIT):
+        gaps = ~_is_said(table, names[0])
         if not gaps[groups].any():
             continue
-        fills = both[name].is_valid().to_numpy()[rows] & gaps[groups]
+        fills = _is_said(both, names[0])[rows] & gaps[groups]
         if not fills.any():
             continue
         source = np.arange(len(table), dtype=np.int64) + len(both)
         source[groups[fills]] = rows[fills]  # of several the last is kept: it knows most
-        column = pa.chunked_array([*both[name].chunks, *table[name].chunks], both[name].type)
-        table = table.set_column(
-            table.schema.get_field_index(name), SCHEMA.field(name), pc.take(column, pa.array(source))
-        )
+        for name in names:
+            column = pa.chunked_array([*both[name].chunks, *table[name].chunks], both[name].type)
+            taken = pc.take(column, pa.array(source))
+            table = table.set_column(table.schema.get_field_index(name), SCHEMA.field(name), taken)
     return table
+
+
+def _is_said(table: pa.Table, name: str) -> np.ndarray:
+    """Where a column says something."""
+    column = table[name]
+    said = pc.not_equal(column, LimitKind.UNKNOWN.value) if name == "limit_kind" else column.is_valid()
+    return np.asarray(said.to_numpy())
 
 
 def _has(marks: np.ndarray, group: np.ndarray, groups: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from data.records import AttemptRecord
 from data.shelf.arrow import SCHEMA, records_of, table_of
 from data.shelf.merge import _FILLED, merged
-from domain.attempts import UNKNOWN_LIMIT, EndCause, Limit, LimitKind
+from domain.attempts import UNKNOWN_LIMIT, UNLIMITED, EndCause, Limit, LimitKind
 
 WHAT_IT_IS = tuple(_FILLED)
 
@@ -36,7 +36,7 @@ def attempts(draw):
         start_s=start_s,
         end_s=None if start_s is None or run_s is None else start_s + run_s,
         compute_s=draw(st.sampled_from((None, 5.0))),
-        limit=draw(st.sampled_from((UNKNOWN_LIMIT, Limit(LimitKind.FINITE, 60.0)))),
+        limit=draw(st.sampled_from((UNKNOWN_LIMIT, Limit(LimitKind.FINITE, 60.0), UNLIMITED))),
         cause=draw(st.sampled_from(CAUSES)),
         reason=draw(st.sampled_from((None, "r"))),
     )  # fmt: skip
@@ -70,6 +70,9 @@ def by_hand(rows: list[AttemptRecord]) -> dict[Any, AttemptRecord]:
             for _, other in reversed(ranked):
                 if getattr(best, name) is None and getattr(other, name) is not None:
                     best = replace(best, **{name: getattr(other, name)})
+        if best.limit == UNKNOWN_LIMIT:
+            said = (other.limit for _, other in reversed(ranked) if other.limit != UNKNOWN_LIMIT)
+            best = replace(best, limit=next(said, UNKNOWN_LIMIT))
         made[key] = best
     return made
 
@@ -135,8 +138,9 @@ def never_equal(rows: list[AttemptRecord]) -> list[AttemptRecord]:
     """No two rows of an attempt know equally much, and those that say what it is say the same."""
     kept = {}
     for one in rows:
-        said = {name: value for name, value in SAID.items() if getattr(one, name) is not None}
-        kept[one.key, knows(one)] = replace(one, **said, reason=None, limit=UNKNOWN_LIMIT)
+        said: dict[str, Any] = {name: value for name, value in SAID.items() if getattr(one, name) is not None}
+        said["limit"] = UNLIMITED if one.limit != UNKNOWN_LIMIT else UNKNOWN_LIMIT
+        kept[one.key, knows(one)] = replace(one, **said, reason=None)
     return list(kept.values())
 
 
@@ -200,4 +204,4 @@ def test_a_zero_is_a_zero():
 
 def test_what_fills_gaps_never_says_when_or_how_it_ended():
     told = {field.name for field in fields(AttemptRecord)} - set(WHAT_IT_IS)
-    assert {"start_s", "end_s", "compute_s", "cause", "reason", "actor", "limit", "is_before_record"} <= told
+    assert {"start_s", "end_s", "compute_s", "cause", "reason", "actor", "is_before_record"} <= told
