@@ -1,7 +1,8 @@
 """The anonymised Slurm history of NREL's Eagle, and exports in its columns: CSV, one line per job.
 
 Built from the published data set ("Eagle supercomputer jobs", National Renewable Energy Laboratory). Stamps
-are naive. Tasks of an array have the id of their array, all the same.
+are naive, taken to be those of its site in Colorado unless the operator names a zone. Tasks of an array have
+the id of their array, all the same.
 """
 
 from collections import OrderedDict
@@ -22,8 +23,10 @@ from data.slurm.attempts import Told, Who, record_of, texts, who
 from data.slurm.durations import is_null
 from data.slurm.lives import Spent, ended, lived
 from data.slurm.resources import Resources
-from data.stamps import Instant
+from data.stamps import Instant, zone
 from domain.attempts import UNKNOWN_LIMIT, Limit, LimitKind
+
+ZONE: Final = "America/Denver"
 
 _NEEDED: Final = ("job_id", "submit_time", "start_time", "end_time", "state")
 _TELLING: Final = frozenset((*_NEEDED, "wallclock_req", "processors_req", "gpus_req"))
@@ -60,7 +63,9 @@ class _Parser:
     def __init__(self, reading: Reading, names: list[str]) -> None:
         self._options = reading.options
         self._names = names
-        self._stamps = Stamps(reading.options.tz)
+        if reading.options.tz is None:
+            reading.facts["zone_assumed"] = ZONE
+        self._stamps = Stamps(reading.options.tz or zone(ZONE))
         self._seen: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def parse(self, fields: Fields, notes: Notes) -> list[AttemptRecord]:

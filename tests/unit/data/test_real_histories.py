@@ -44,7 +44,7 @@ HISTORIES = {
         {"pending_at_noon_only": True, "zone_assumed": "America/Toronto"}, {}, 0,
     ),
     "eagle_sample_1000.csv": Expected(
-        "csv", 1000, 1000, "utc", {"zone_assumed": "America/Denver"}, {"shared-id": 451}, 15
+        "eagle", 1000, 1000, "utc", {"zone_assumed": "America/Denver"}, {"id-from-row": 451}, 15
     ),
     "google2011_jobs_d00_19.parquet": Expected(
         "google-2011", CUT_ROWS, CUT_ROWS, "relative", {"relative_clock": True, "no_widths": True},
