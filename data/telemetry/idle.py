@@ -34,7 +34,7 @@ class Verdict(StrEnum):
         return member
 
     WORKING = "working", "it was used in the window, whoever holds it"
-    IDLE = "idle", "held and not used, with little in its memory"
+    IDLE = "idle", "held and not used, with most of its memory left"
     MEMORY_HELD = (
         "memory-held",
         "not used, but its memory or a process stays: a resident service, or a zombie",
