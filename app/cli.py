@@ -12,6 +12,7 @@ from app import (
     episodes_cli,
     evaluate_cli,
     history_cli,
+    idle_cli,
     import_cli,
     learn_cli,
     pack_cli,
@@ -56,6 +57,7 @@ cli.add_typer(why_cli.commands)
 cli.add_typer(episodes_cli.commands)
 cli.add_typer(place_cli.commands)
 cli.add_typer(pack_cli.commands)
+cli.add_typer(idle_cli.commands)
 
 # Everything else is imported where it is used: numpy, pandas and the models are slow to load.
 

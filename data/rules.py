@@ -76,6 +76,10 @@ class Rule(StrEnum):
         "the file is of none of the formats that are read, or not clearly of one",
     )
     NO_TIME_ZONE = "no-time-zone", "stamps have no offset and the cluster's zone is not given"
+    NOT_TELEMETRY = (
+        "not-telemetry",
+        "the file is no answer of Prometheus to a range query, breaks in the middle, or tells of no GPU",
+    )
     NOTHING_TO_LEARN = (
         "nothing-to-learn",
         "the file holds no jobs and no inventory, or lacks what would make it one",

@@ -160,6 +160,14 @@ HELD_COLUMNS: Final = (
 )
 """The table of holds."""
 
+ALLOCATION_COLUMNS: Final = (
+    Column("job_id", Kind.TEXT, "", False, "name of the job that the scheduler gave the GPU to"),
+    Column("node", Kind.TEXT, "", False, "name of the node"),
+    Column("gpu", Kind.TEXT, "", False, "index of the GPU on it, index/slice of a MIG slice, or its UUID"),
+    Column("since_s", Kind.FLOAT, "s", True, "instant from which it has it; empty where not known"),
+)
+"""The table of GPUs that a scheduler has given out, one row for each."""
+
 POD_COLUMNS: Final = (
     Column("job_id", Kind.TEXT, "", False, "unique name of the job"),
     Column("num_gpus", Kind.INT, "GPUs", False, "GPUs on which it needs a share each", 0, MAX_GPUS_OF_A_NODE),

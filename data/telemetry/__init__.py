@@ -1,0 +1,1 @@
+"""What monitoring has measured of GPUs, and what it says of who holds them without using them."""
