@@ -33,9 +33,9 @@ PAUSES_S: Final = (5.0, 20.0, 60.0)
 """Before a call that failed is made again; after the last it is given up."""
 
 _DISABLED: Final = (
-    "Slurm's accounting storage is disabled here: from now on the controller's queue is read instead. It holds "
-    "what waits and runs. How a job ended is known only where a pull comes within minutes of it, else its "
-    "length is never known. --retry-accounting asks for accounting again."
+    "Slurm's accounting storage is disabled here: from now on the controller's queue is read instead. It has "
+    "what waits and runs. How a job ended is known only where a pull comes within minutes of it, and never "
+    "afterwards. --retry-accounting asks for accounting again."
 )
 _GPU_COLUMNS: Final = ("gpus_asked_milli", "gpus_given_milli")
 

@@ -32,7 +32,7 @@ DELIMITER: Final = "@|@"
 """What the recommended export puts between fields: nobody has it in the name of a job."""
 
 OUTPUT: Final = DELIMITER.join(
-    ("%i", "%A", "%P", "%a", "%u", "%q", "%T", "%V", "%S", "%l", "%D", "%C", "%b", "%N", "%r", "%j")
+    ("%i", "%A", "%P", "%a", "%u", "%q", "%T", "%V", "%S", "%e", "%l", "%D", "%C", "%b", "%N", "%r", "%j")
 )
 """Fields of the recommended export, `squeue -o`; the name, which may hold anything, is last."""
 
