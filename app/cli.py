@@ -17,6 +17,7 @@ from app import (
     learn_cli,
     pack_cli,
     place_cli,
+    pull_cli,
     service_cli,
     why_cli,
 )
@@ -48,6 +49,7 @@ cli = typer.Typer(
 )
 cli.add_typer(service_cli.commands)
 cli.add_typer(import_cli.commands)
+cli.add_typer(pull_cli.commands)
 cli.add_typer(history_cli.commands)
 cli.add_typer(client_cli.commands)
 cli.add_typer(demo_cli.commands)

@@ -26,6 +26,7 @@ from data.formats import (
     sinfo,
     slurm_nodes_json,
     slurmdbd_json,
+    squeue,
     swf,
 )
 from data.intake.format import Format
@@ -55,6 +56,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         sinfo.FORMAT,
         slurm_nodes_json.FORMAT,
         slurmdbd_json.FORMAT,
+        squeue.FORMAT,
         swf.FORMAT,
     )
 }

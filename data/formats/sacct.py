@@ -160,7 +160,7 @@ class _Parser:
         """
         if len(self._clusters) > 1:
             self._reading.facts["clusters_named"] = sorted(map(shown, self._clusters))
-        if self._names_tres and not self._names_gpus:
+        if self._names_tres and not self._names_gpus and not self._options.counts_gpus:
             message = f"the columns of TRES and GRES name no GPU of any job: {NO_GPU_COUNTS}"
             raise refuse(self._reading.path, Rule.NO_GPU_COUNTS, message)
 

@@ -51,6 +51,8 @@ class ReadOptions:
         mapping: which column is what, for `csv` and `parquet`.
         procs_as_gpus: count processors as GPUs where a format has no GPUs (SWF).
         partition_max_s: time limits of partitions, for limits that are inherited.
+        counts_gpus: it is known that the site counts GPUs, so that a file that names none has jobs without.
+            No part of how a row is read: such a file is refused otherwise.
 
     Raises:
         SettingError: if the cluster's name cannot be one.
@@ -62,6 +64,7 @@ class ReadOptions:
     mapping: "ColumnMapping | None" = None
     procs_as_gpus: bool = False
     partition_max_s: dict[str, float] = field(default_factory=dict)
+    counts_gpus: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.cluster.isprintable() or len(self.cluster) > MOST_CHARACTERS:

@@ -1,0 +1,1 @@
+"""Programs of a cluster asked for what they know, one at a time."""
