@@ -9,6 +9,7 @@ from rich.text import Text
 
 from app.services.idle import Answer, names
 from data.rules import printable
+from data.telemetry.holding import Holding
 from data.telemetry.idle import Judged, Verdict
 
 _NAMED = 3
@@ -61,7 +62,8 @@ def _job(one: Judged) -> str:
     held = names(one)
     more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
     sign = ", " if one.held.is_certain else " or "
-    return (sign.join(held[:_NAMED]) + more) or "-"
+    perhaps = "perhaps " if one.held.holding is Holding.PERHAPS else ""
+    return (perhaps + sign.join(held[:_NAMED]) + more) or "-"
 
 
 def _number(value: float | None) -> str:

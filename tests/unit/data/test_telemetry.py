@@ -108,6 +108,33 @@ def test_two_jobs_on_one_gpu_divide_it_from_when_they_both_have_it(tmp_path):
     assert findings.unattributed == 0.0
 
 
+def test_what_a_job_has_is_not_its_pods_too(tmp_path):
+    findings = found(tmp_path, gpu(0, 20.0, pod="p"), [Allocation("j", "n1", "0", 1, END_S - 840.0)])
+    assert findings.attributed == {"j": pytest.approx(0.25), "p": pytest.approx(0.25)}
+
+
+def test_a_pod_holds_also_where_the_last_sample_is_of_a_metric_without_its_label(tmp_path):
+    named = gpu(None, 0.0, pod="p")
+    early = [one | {"values": [[at_s - 5, value] for at_s, value in one["values"]]} for one in named]
+    findings = found(tmp_path, [*gpu(0, None), *early])
+    assert verdicts(findings) == {"0": "held-empty"}
+
+
+def test_a_spark_of_use_does_not_make_an_idle_window_shorter(tmp_path):
+    (one,) = found(tmp_path, gpu([0] * 100 + [30] + [0] * 20, 20.0), [Allocation("j", "n1", "0")]).gpus
+    assert one.verdict is Verdict.IDLE
+    assert one.since_s == END_S - 1800.0
+
+
+@pytest.mark.parametrize(("num_gpus", "at_least"), [(1, {}), (2, {"n1": 1}), (None, {})])
+def test_of_numbers_per_node_the_least_that_is_idle_is_told(tmp_path, num_gpus, at_least):
+    result = [*gpu(90, 50.0), *gpu(0, 0.0, gpu="1"), *gpu(0, 0.0, gpu="2")]
+    findings = found(tmp_path, result, [Allocation("j", "n1", None, num_gpus)])
+    assert findings.idle_at_least == at_least
+    assert verdicts(findings) == {"0": "working", "1": "unknown", "2": "unknown"}
+    assert findings.unattributed == pytest.approx(1.5), "nobody knows which are the job's"
+
+
 def test_too_few_samples_say_nothing(tmp_path):
     sparse = [one | {"values": one["values"][::30]} for one in gpu(0, 0.0)]
     late = [one | {"values": one["values"][-10:]} for one in gpu(0, 0.0, gpu="1")]
