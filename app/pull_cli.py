@@ -1,11 +1,17 @@
 """The command that pulls job histories out of a running cluster. Nothing slow is imported here."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.import_cli import HISTORY, HistoryFolderOption, whole_stamp
 from app.service_cli import seconds_of
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from app.services.slurm_pull import Wanted
+    from data.intake.report import FileReport
 
 commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 pull_commands = typer.Typer(
@@ -59,22 +65,12 @@ def slurm(
 
     Where the site keeps no accounting the controller's queue is read instead.
     """
-    from app.import_lines import file_lines  # noqa: PLC0415 - what reads files is slow to load
-    from app.services.history_imports import totals  # noqa: PLC0415
-    from app.services.slurm_pull import Listeners, Wanted, pull  # noqa: PLC0415
+    from app.services.slurm_pull import Wanted  # noqa: PLC0415 - what reads files is slow to load
     from data.pull.programs import Limits  # noqa: PLC0415
-    from data.stamps import parse_stamp, zone  # noqa: PLC0415
 
     if not cluster.strip():
         raise typer.BadParameter("--cluster is empty, a name is expected")
-    try:
-        place = zone(tz)
-    except ValueError as error:
-        raise typer.BadParameter(f"--tz: {error}") from error
-    try:
-        since_s = None if since is None else parse_stamp(whole_stamp(since), place).epoch_s
-    except ValueError as error:
-        raise typer.BadParameter(f"--since: {error}") from error
+    place, since_s = _when(tz, since)
     wanted = Wanted(
         cluster.strip(),
         place,
@@ -87,14 +83,33 @@ def slurm(
         retry_accounting,
         Limits(seconds_of(timeout)),
     )
+    _pull_and_tell(wanted)
 
-    def done(report: Any) -> None:
+
+def _when(tz: str, since: str | None) -> "tuple[ZoneInfo, float | None]":
+    from data.stamps import parse_stamp, zone  # noqa: PLC0415 - slow to load
+
+    try:
+        place = zone(tz)
+    except ValueError as error:
+        raise typer.BadParameter(f"--tz: {error}") from error
+    try:
+        return place, None if since is None else parse_stamp(whole_stamp(since), place).epoch_s
+    except ValueError as error:
+        raise typer.BadParameter(f"--since: {error}") from error
+
+
+def _pull_and_tell(wanted: "Wanted") -> None:
+    from app.import_lines import file_lines  # noqa: PLC0415 - slow to load
+    from app.services.history_imports import totals  # noqa: PLC0415
+    from app.services.slurm_pull import Listeners, pull  # noqa: PLC0415
+
+    def done(report: "FileReport") -> None:
         for line in file_lines(report):
             typer.echo(line)
 
-    reports = pull(wanted, Listeners(done, typer.echo))
-    sums = totals(reports)
+    sums = totals(pull(wanted, Listeners(done, typer.echo)))
     typer.echo(
         f"{sums['read']:,} rows read: {sums['new']:,} new, {sums['updated']:,} updated, "
-        f"{sums['unchanged']:,} unchanged in {history}"
+        f"{sums['unchanged']:,} unchanged in {wanted.history}"
     )

@@ -1,4 +1,4 @@
-"""Slurm's programs as tests need them: scripts that answer from a file, and write down how they were called."""
+"""Slurm's programs as tests need them: scripts that answer from a file and write down their calls."""
 
 import json
 import sys
@@ -26,13 +26,16 @@ site = json.loads((here / "site.json").read_text())
 asked = dict(one.lstrip("-").split("=", 1) for one in sys.argv[1:] if "=" in one)
 with (here / "calls").open("a") as file:
     names = ("TZ", "LC_ALL", "SLURM_TIME_FORMAT", "SACCT_FEDERATION")
-    file.write(json.dumps({"args": sys.argv[1:], "env": {name: os.environ.get(name) for name in names}}) + "\n")
+    env = {name: os.environ.get(name) for name in names}
+    file.write(json.dumps({"args": sys.argv[1:], "env": env}) + "\n")
 num_calls = len((here / "calls").read_text().splitlines())
 def stop(text, code=1):
     sys.stderr.write(text + "\n")
     sys.exit(code)
 if site.get("disabled"):
     stop("Slurm accounting storage is disabled")
+if num_calls == site.get("kills_at"):
+    os.kill(os.getppid(), 9)
 if num_calls <= site.get("busy", 0):
     stop("sacct: error: slurm_persist_conn_open: Connection refused")
 fields = asked["format"].split(",")

@@ -24,7 +24,7 @@ CSV: Final = "csv"
 
 FORMATS: Final = (
     CSV, "auto", "acme", "alibaba-2020", "alibaba-2023", "drac", "eagle", "google-2011", "helios",
-    "kubernetes", "lumos", "parquet", "philly", "sacct", "slurmdbd-json", "swf",
+    "kubernetes", "lumos", "parquet", "philly", "sacct", "slurmdbd-json", "squeue", "swf",
 )  # fmt: skip
 """`csv`, and those of `data.formats.FORMATS` that hold histories, which take Arrow to know."""
 

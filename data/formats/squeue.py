@@ -101,7 +101,7 @@ def sniff(head: Head) -> Match | None:
             return Match(0.4, "squeue's columns for people, which cut values short")
         return None
     known = [name.upper() for name in header.names if name in _KNOWN]
-    if "jobid" not in header.names or len(known) < 2 or _STATES.isdisjoint(header.names):
+    if "JOBID" not in head.header(header.delimiter) or len(known) < 2 or _STATES.isdisjoint(header.names):
         return None
     score = 0.95 if _SUBMIT in header.names else 0.4
     return Match(score, f"a header of squeue: {', '.join(['JOBID', *known[:4]])}")

@@ -1,9 +1,14 @@
 """Real traps of asking a running cluster for its history, each with the behaviour that is right."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 from slurm_programs import DAY_S, HOUR_S, MIDNIGHT_S, Site, job
+from support import REPOSITORY
 
 from app.services import slurm_pull
 from data.pull.memory import remembered
@@ -155,6 +160,27 @@ def test_a_pull_that_is_killed_is_repeated(site, monkeypatch):
     assert site.ids() == ["0", "1", "2", "3"]
     assert [one.unchanged for one in site.reports].count(1) >= 1, "the one that was in already"
     assert remembered(site.history, "c").ended_until_s == site.now_s
+    assert not list(site.history.glob("staging-*"))
+
+
+@trap("T25", "killed-outright")
+def test_a_pull_that_is_killed_outright_leaves_a_history_that_the_next_one_goes_on_with(site):
+    site.answers(*(job(k, MIDNIGHT_S - k * DAY_S + 60) for k in range(4)), kills_at=3)
+    script = (
+        f"from pathlib import Path; from slurm_programs import Site; Site(Path({str(site.folder)!r})).pull"
+    )
+    path = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")])
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}({MIDNIGHT_S - 4 * DAY_S})"],
+        env=os.environ | {"PYTHONPATH": path},
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert remembered(site.history, "c").ended_until_s == MIDNIGHT_S - 2 * DAY_S
+    assert site.ids() == ["3"]
+    assert list(site.history.glob("staging-*")), "what it left behind is swept by the next"
+    site.pull()
+    assert site.ids() == ["0", "1", "2", "3"]
     assert not list(site.history.glob("staging-*"))
 
 
