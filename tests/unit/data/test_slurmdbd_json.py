@@ -131,11 +131,11 @@ def test_no_zone_is_needed(tmp_path):
     assert Found(tmp_path, slurmdbd(JSON_JOB), tz=None).only.submit_s == 1_714_550_400.0
 
 
-def test_the_queue_is_no_history(tmp_path):
-    queue = {"jobs": [{"job_id": 5, "job_state": ["RUNNING"], "submit_time": 1714550400}]}
-    found = Found(tmp_path, json.dumps(queue))
-    assert found.report.fault["rule"] == Rule.UNKNOWN_FORMAT
-    assert "sacct --json" in found.report.fault["message"]
+def test_the_queue_is_another_format(tmp_path):
+    queue = json.dumps({"jobs": [{"job_id": 7, "job_state": ["PENDING"], "submit_time": 1714550400}]})
+    found = Found(tmp_path, queue)
+    assert (found.report.fault, found.report.format) == (None, "squeue")
+    assert found.only.submit_s == 1714550400
 
 
 def test_a_document_without_jobs_has_no_row(tmp_path):
