@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import pytest
+
 from data.formats import FORMATS
 from data.intake.driver import import_file
 from data.intake.format import Reading, ReadOptions
@@ -149,3 +151,8 @@ class Found:
     def rules(self) -> dict[str, int]:
         """How many notes each rule has."""
         return dict(self.report.rules)
+
+
+def case(trap: str, *values: object, note: str = "") -> object:
+    """A parametrised case of a trap, by its id."""
+    return pytest.param(*values, id=f"{trap}-{note}" if note else trap)
