@@ -1,7 +1,7 @@
 """Real traps of Slurm's ids, texts, limits and times, each with the behaviour that is right."""
 
 import pytest
-from slurm_exports import JOB, JSON_JOB, PENDING, Found, case, sacct, slurmdbd
+from slurm_exports import JOB, JSON_JOB, PENDING, ZURICH, Found, case, sacct, slurmdbd
 
 from data.intake.driver import import_file
 from data.intake.format import ReadOptions
