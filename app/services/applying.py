@@ -20,7 +20,7 @@ from app.services.facts import Fact, FactKind
 from app.store import clusters, executors, live
 from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow, PlacementRow
 from domain.cluster import Gpu, Node
-from solver.packing import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, Pair, pair_up
+from solver.packing.consenting import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, Pair, pair_up
 
 Json = dict[str, Any]
 

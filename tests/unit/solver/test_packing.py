@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solver.packing import CONTEXT_MIB, HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, Pair, pair_up
+from solver.packing.consenting import CONTEXT_MIB, HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, Pair, pair_up
 
 GPU_MIB = 16_000
 

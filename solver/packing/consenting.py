@@ -1,4 +1,4 @@
-"""Which waiting job may ride along on the GPU of one that runs: consenting pairs of one GPU each.
+"""Which waiting job may ride along on the GPU of one that runs, live: consenting pairs of one GPU each.
 
 The host is squeezed and the rider starts beside it; when either ends, the other has the GPU alone again.
 Nobody is packed who has not consented, so the promise to everybody else is untouched. A first rule: no rates,
