@@ -14,7 +14,7 @@ from solver.check_plan import inside_lanes
 from solver.explain.starts import lives_left
 from solver.explain.waits import behind_due, explain_due, short_of_gpus
 from solver.explain.words import Change, Lever, Waiting, Why
-from solver.packing import CONTEXT_MIB
+from solver.packing.consenting import CONTEXT_MIB
 from solver.plan_rules import Known, PlanOptions, PlanState, Standing
 from solver.policies.base import Lends
 
