@@ -15,6 +15,9 @@ class Observer:
     def started(self, job: Job, now_s: float) -> None:
         """A job runs."""
 
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate than 1, the one it starts with."""
+
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us and waits again."""
 

@@ -6,6 +6,9 @@ a decision starts may end at the same instant (a job of no length); then the ins
 A guest that is sent back keeps what it saved at its last checkpoint, if it saves any, and its next attempt
 runs for what is left of its work, and for as long as it takes to load what was saved. Its GPUs are idle at
 once, or after a time that is given.
+
+Where two jobs may share a GPU, a pace says how fast each goes. Rates are settled once all that happens at an
+instant has happened; each change of a job's rate begins a new stretch.
 """
 
 import heapq
@@ -19,6 +22,7 @@ from domain.jobs import Job, JobOutcome, submit_order
 from domain.observers import Observer
 from domain.plans import Plan
 from domain.schedules import Schedule
+from simulator.pace import Pace
 from simulator.placed import PlacedPlans
 from simulator.state import ClusterState
 from solver.desk import Desk
@@ -62,6 +66,7 @@ class Engine:
         plan_check: looks at every plan before it is carried out (`simulator.checked`).
         placer: puts plans on nodes; None: GPUs are only counted.
         reclaim_s: for how long nobody has the GPUs of a guest that was sent back; they are only counted then.
+        pace: says how fast jobs that share GPUs go; None: every job has its GPUs alone.
     """
 
     def __init__(  # noqa: PLR0913 - named, and each a part of the replay
@@ -77,6 +82,7 @@ class Engine:
         plan_check: PlanCheck | None = None,
         placer: PlacedPlans | None = None,
         reclaim_s: float = 0.0,
+        pace: Pace | None = None,
     ) -> None:
         self._arrivals = sorted(jobs, key=submit_order)
         self._outcomes = outcomes
@@ -86,6 +92,7 @@ class Engine:
         self._plan_check = plan_check
         self._placer = placer
         self._reclaim_s = reclaim_s
+        self._pace = pace
         self._freeings: deque[tuple[float, int]] = deque()
         self._state = ClusterState(capacity_gpus)
         self._endings: list[tuple[float, int, str]] = []
@@ -113,7 +120,8 @@ class Engine:
                 arrivals[self._next_arrival].submit_s if self._next_arrival < len(arrivals) else math.inf
             )
             freeing_s = self._freeings[0][0] if self._freeings else math.inf
-            now_s = min(ending_s, arrival_s, freeing_s)
+            pace_s = math.inf if self._pace is None else self._pace.next_s()
+            now_s = min(ending_s, arrival_s, freeing_s, pace_s)
             if now_s == math.inf:
                 break
             if self._tick_s is not None and state.pending:
@@ -128,6 +136,8 @@ class Engine:
             if arrival_s == now_s:
                 self._submit_jobs(now_s)
             self._decide(now_s)
+            if self._pace is not None:
+                self._settle_rates(self._pace, now_s)
             if self._progress is not None and self._events >= next_report:
                 self._progress(self._ended, len(arrivals))
                 next_report = self._events + _EVENTS_PER_REPORT
@@ -159,7 +169,8 @@ class Engine:
             attempt = running.get(job_id)
             if attempt is None or attempt.serial != serial:
                 continue
-            job = self._state.finish(job_id, now_s)
+            frees_gpus = None if self._pace is None else self._pace.leave(job_id, now_s)
+            job = self._state.finish(job_id, now_s, frees_gpus=frees_gpus)
             self._desk.ended(job, now_s, self._outcomes[job_id].duration_s)
             if self._placer is not None:
                 self._placer.ended(job)
@@ -194,19 +205,48 @@ class Engine:
         if self._plan_check is not None:
             self._plan_check(plan, state.idle_gpus, now_s)
         for job in plan.send_backs:
-            state.send_back(job, now_s, frees_now=self._reclaim_s <= 0.0)
+            frees_gpus = self._leave(job, now_s)
+            state.send_back(job, now_s, frees_now=self._reclaim_s <= 0.0, frees_gpus=frees_gpus)
             if self._reclaim_s > 0.0:
                 self._freeings.append((now_s + self._reclaim_s, job.num_gpus))
+            desk.sent_back(job, now_s)
+            self._events += 1
+        for job in plan.suspends:
+            state.suspend(job, now_s, frees_gpus=self._leave(job, now_s))
             desk.sent_back(job, now_s)
             self._events += 1
         for job in plan.conversions:
             state.convert(job, now_s)
         gpus = {placement.job_id: placement.gpus for placement in plan.placements}
         for job, is_guest in plan.starts:
-            serial = state.start(job, now_s, is_guest=is_guest, gpus=gpus.get(job.job_id, ()))
+            place = gpus.get(job.job_id, ())
+            takes_gpus = None if self._pace is None else self._pace.enter(job, place, now_s)
+            serial = state.start(job, now_s, is_guest=is_guest, gpus=place, takes_gpus=takes_gpus)
             desk.started(job, now_s)
-            end_s = now_s + max(0.0, self._outcomes[job.job_id].duration_s - state.kept_s(job))
-            heapq.heappush(self._endings, (end_s, serial, job.job_id))
+            self._foresee_end(job.job_id, serial)
+        if self._pace is not None:
+            self._pace.set_shares(plan.shares, now_s)
+
+    def _leave(self, job: Job, now_s: float) -> int | None:
+        return None if self._pace is None else self._pace.leave(job.job_id, now_s)
+
+    def _foresee_end(self, job_id: str, serial: int) -> None:
+        attempt = self._state.running[job_id]
+        left_s = self._outcomes[job_id].duration_s - self._state.kept_s(attempt.job)
+        if attempt.rate != 1.0 or attempt.work_s:
+            left_s = (left_s - attempt.work_s) / attempt.rate
+        heapq.heappush(self._endings, (attempt.start_s + max(0.0, left_s), serial, job_id))
+
+    def _settle_rates(self, pace: Pace, now_s: float) -> None:
+        """Begin new stretches where neighbours or rates have changed, once all of an instant has happened."""
+        for job_id in pace.settle(now_s):
+            attempt = self._state.running[job_id]
+            rate = pace.rate(job_id)
+            if rate != attempt.rate or attempt.start_s < now_s:
+                serial = self._state.change_rate(job_id, now_s, rate)
+                self._foresee_end(job_id, serial)
+            if rate != attempt.rate:
+                self._desk.rate_changed(attempt.job, now_s, rate)
 
     def _require_all_ended(self) -> None:
         if self._state.pending:

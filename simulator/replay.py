@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from data.pairs import PairTable
 from domain.errors import SettingError
 from domain.forecasts import LifetimeForecaster
 from domain.jobs import submit_order
@@ -11,6 +12,7 @@ from domain.schedules import Schedule
 from simulator.checked import CheckedPlans, options_of
 from simulator.engine import Engine, Progress
 from simulator.forecasting import Forecasters, build, choose, split_settings, training_of
+from simulator.packed import pace_of, pairs_for
 from simulator.placed import DEFAULT_RULE, PlacedPlans, PlaceRule
 from simulator.workload import Workload
 from solver.plan_rules import PlanOptions
@@ -50,6 +52,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
     progress: Progress | None = None,
     rule: PlaceRule = DEFAULT_RULE,
     checks_plans: bool = False,
+    pairs: PairTable | None = None,
 ) -> Replay:
     """Replay a workload under a policy.
 
@@ -63,6 +66,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
         progress: told now and then how far it is.
         rule: how gangs are put on nodes, where the workload's cluster has nodes.
         checks_plans: whether the independent checker looks at every plan before it is carried out.
+        pairs: measured rates of two jobs on one GPU; None: nobody shares.
 
     Raises:
         PlanError: if a plan cannot be, or breaks a rule that is checked.
@@ -78,6 +82,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
         progress=progress,
         rule=rule,
         checks_plans=checks_plans,
+        pairs=pairs,
     )
     schedule = made.engine.run()
     held_up_s = None if made.placer is None else made.placer.held_up_s
@@ -118,6 +123,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
     progress: Progress | None = None,
     rule: PlaceRule = DEFAULT_RULE,
     checks_plans: bool = False,
+    pairs: PairTable | None = None,
 ) -> Prepared:
     """Put a replay together: arguments and what is raised are those of `replay`."""
     spec = _spec(policy)
@@ -129,13 +135,17 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
     reclaim_s = getattr(built, "reclaim_s", 0.0)
     if reclaim_s > 0.0 and cluster.nodes:
         raise SettingError("reclaim_s is for replays that only count GPUs: leave out the nodes")
-    placer = _placer(workload, forecasters.lives, built, rule) if cluster.nodes else None
+    shares_gpus = pairs_for(policy, spec, built, workload, pairs)
+    has_placer = bool(cluster.nodes) and not spec.packs
+    placer = _placer(workload, forecasters.lives, built, rule) if has_placer else None
     context = PolicyContext(
         quotas=cluster.quotas(),
         lives=forecasters.lives,
         demand=forecasters.demand,
         future=workload.jobs if spec.is_clairvoyant else (),
         nodes=placer,
+        hosts=cluster.nodes if shares_gpus is not None else (),
+        pairs=None if shares_gpus is None else shares_gpus.forecaster,
     )
     rule_in_force, owes = spec.build(context, built), options_of(spec, built)
     engine = Engine(
@@ -148,6 +158,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         progress=progress,
         placer=placer,
         reclaim_s=reclaim_s,
+        pace=None if shares_gpus is None else pace_of(cluster.nodes, shares_gpus, built),
         plan_check=CheckedPlans(cluster.quotas(), owes, cluster.nodes, policy) if checks_plans else None,
     )
     in_force = {one.name: getattr(built, one.name) for one in fields(built)} | choice.as_settings()

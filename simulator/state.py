@@ -10,7 +10,15 @@ from domain.schedules import NOTHING_KEPT_RATE, Stretch
 
 
 class Attempt(NamedTuple):
-    """A job that runs now."""
+    """A job that runs now.
+
+    Attributes:
+        start_s: start of its present stretch: it runs at one rate since then.
+        serial: told anew with each change of rate, so that an ending foreseen before means nothing.
+        rate: work done per second relative to running alone.
+        work_s: done in this attempt before the present stretch, seconds of running alone.
+        earlier: places in the list of stretches of this attempt's stretches before the present one.
+    """
 
     job: Job
     start_s: float
@@ -18,6 +26,13 @@ class Attempt(NamedTuple):
     serial: int
     own_from_s: float | None
     gpus: tuple[Gpu, ...] = ()
+    rate: float = 1.0
+    work_s: float = 0.0
+    earlier: tuple[int, ...] = ()
+
+    def work_at(self, now_s: float) -> float:
+        """Work done in this attempt by now, seconds of running alone."""
+        return self.work_s + self.rate * (now_s - self.start_s)
 
 
 class ClusterState:
@@ -27,7 +42,16 @@ class ClusterState:
         capacity_gpus: GPUs of the cluster.
     """
 
-    __slots__ = ("_kept", "_serial", "capacity_gpus", "idle_gpus", "pending", "running", "stretches")
+    __slots__ = (
+        "_kept",
+        "_serial",
+        "_suspended_s",
+        "capacity_gpus",
+        "idle_gpus",
+        "pending",
+        "running",
+        "stretches",
+    )
 
     def __init__(self, capacity_gpus: int) -> None:
         self.capacity_gpus = capacity_gpus
@@ -37,13 +61,29 @@ class ClusterState:
         self.stretches: list[Stretch] = []
         self._serial = 0
         self._kept = KeptWork()
+        self._suspended_s: dict[str, float] = {}
 
     def submit(self, job: Job) -> None:
         """A job has become eligible."""
         self.pending[job.job_id] = job
 
-    def start(self, job: Job, now_s: float, *, is_guest: bool, gpus: tuple[Gpu, ...] = ()) -> int:
+    def start(
+        self,
+        job: Job,
+        now_s: float,
+        *,
+        is_guest: bool,
+        gpus: tuple[Gpu, ...] = (),
+        takes_gpus: int | None = None,
+    ) -> int:
         """Start a pending job.
+
+        Args:
+            job: that waits.
+            now_s: the instant.
+            is_guest: whether it runs on lent GPUs.
+            gpus: where it runs; empty where GPUs are only counted.
+            takes_gpus: idle GPUs that it takes, where it shares some of its own; None: as many as it is wide.
 
         Returns:
             The attempt's serial number, by which a later ending is told from that of an attempt sent back.
@@ -53,11 +93,12 @@ class ClusterState:
         """
         if self.pending.pop(job.job_id, None) is None:
             raise PlanError(f"job {job.job_id} is to start at {now_s} s, but it is not pending")
-        if job.num_gpus > self.idle_gpus:
+        takes_gpus = job.num_gpus if takes_gpus is None else takes_gpus
+        if takes_gpus > self.idle_gpus:
             raise PlanError(
-                f"job {job.job_id} is to start at {now_s} s on {job.num_gpus} GPUs, {self.idle_gpus} are idle"
+                f"job {job.job_id} is to start at {now_s} s on {takes_gpus} GPUs, {self.idle_gpus} are idle"
             )
-        self.idle_gpus -= job.num_gpus
+        self.idle_gpus -= takes_gpus
         self._serial += 1
         self._kept.started(job, now_s)
         own_from_s = None if is_guest else now_s
@@ -73,24 +114,60 @@ class ClusterState:
         attempt = self._guest(job, now_s, "is to become own")
         self.running[job.job_id] = attempt._replace(own_from_s=now_s)
 
-    def finish(self, job_id: str, now_s: float) -> Job:
-        """A running job has ended."""
-        job = self._stop(self.running.pop(job_id), now_s)
+    def finish(self, job_id: str, now_s: float, *, frees_gpus: int | None = None) -> Job:
+        """A running job has ended; `frees_gpus` of its GPUs are idle now (None: all of them)."""
+        attempt = self.running.pop(job_id)
+        job = self._stop(attempt, now_s, frees_gpus=frees_gpus, rate=attempt.rate)
         self._kept.ended(job)
+        self._suspended_s.pop(job_id, None)
         return job
 
+    def suspend(self, job: Job, now_s: float, *, frees_gpus: int | None = None) -> None:
+        """Stop a running job; all of its work is kept, and it waits again.
+
+        Raises:
+            PlanError: if it does not run.
+        """
+        attempt = self.running.pop(job.job_id, None)
+        if attempt is None:
+            raise PlanError(f"job {job.job_id} is to be suspended at {now_s} s, but it does not run")
+        self._stop(attempt, now_s, frees_gpus=frees_gpus, rate=attempt.rate)
+        done_s = self._suspended_s.get(job.job_id, 0.0)
+        self._suspended_s[job.job_id] = done_s + attempt.work_at(now_s)
+        self.pending[job.job_id] = job
+
+    def change_rate(self, job_id: str, now_s: float, rate: float) -> int:
+        """A running job goes on at another rate: a new stretch begins, with a new serial number."""
+        attempt = self.running[job_id]
+        earlier = attempt.earlier
+        if now_s > attempt.start_s:
+            earlier = (*earlier, len(self.stretches))
+            self._write(attempt, now_s, rate=attempt.rate)
+        self._serial += 1
+        self.running[job_id] = attempt._replace(
+            start_s=now_s,
+            serial=self._serial,
+            rate=rate,
+            work_s=attempt.work_at(now_s),
+            earlier=earlier,
+        )
+        return self._serial
+
     def kept_s(self, job: Job) -> float:
-        """Work kept of a job's attempts that were sent back, seconds."""
-        return self._kept.kept_s(job)
+        """Work kept of a job's attempts that were stopped, seconds."""
+        return self._kept.kept_s(job) + self._suspended_s.get(job.job_id, 0.0)
 
     def free(self, num_gpus: int) -> None:
         """GPUs of a guest that was sent back a while ago are idle now."""
         self.idle_gpus += num_gpus
 
-    def send_back(self, job: Job, now_s: float, *, frees_now: bool = True) -> None:
+    def send_back(
+        self, job: Job, now_s: float, *, frees_now: bool = True, frees_gpus: int | None = None
+    ) -> None:
         """Stop a guest and throw away its work since its last checkpoint; it waits again.
 
-        Without checkpoints all of its work is thrown away. `Stretch` says how either is written down.
+        Without checkpoints all of its work is thrown away, and so it is where its rate has been below 1:
+        checkpoints are counted in seconds of running alone. `Stretch` says how either is written down.
         Its GPUs are idle at once, or when `free` is called.
 
         Raises:
@@ -98,13 +175,22 @@ class ClusterState:
         """
         attempt = self._guest(job, now_s, "is to be sent back")
         had_kept = self._kept.kept_s(job) > 0.0
+        if attempt.rate < 1.0 or attempt.earlier:
+            if job.checkpoint_s is not None:
+                raise PlanError(
+                    f"job {job.job_id} is to be sent back at {now_s} s: it saves its progress and has shared "
+                    "its GPUs, and what it would have saved is not known"
+                )
+            for place in attempt.earlier:
+                self.stretches[place] = self.stretches[place]._replace(is_lost=True)
         added_s = self._kept.sent_back(job, now_s)
         if added_s > 0.0:
-            self._stop(attempt, now_s, rate=added_s / (now_s - attempt.start_s), is_stopped=True)
+            rate = added_s / (now_s - attempt.start_s)
+            self._stop(attempt, now_s, rate=rate, is_stopped=True, frees_gpus=frees_gpus)
         elif had_kept:
-            self._stop(attempt, now_s, rate=NOTHING_KEPT_RATE, is_stopped=True)
+            self._stop(attempt, now_s, rate=NOTHING_KEPT_RATE, is_stopped=True, frees_gpus=frees_gpus)
         else:
-            self._stop(attempt, now_s, is_lost=True)
+            self._stop(attempt, now_s, rate=attempt.rate, is_lost=True, frees_gpus=frees_gpus)
         del self.running[job.job_id]
         self.pending[job.job_id] = job
         if not frees_now:
@@ -121,11 +207,25 @@ class ClusterState:
         attempt: Attempt,
         now_s: float,
         *,
+        frees_gpus: int | None = None,
         rate: float = 1.0,
         is_lost: bool = False,
         is_stopped: bool = False,
     ) -> Job:
-        self.idle_gpus += attempt.job.num_gpus
+        self.idle_gpus += attempt.job.num_gpus if frees_gpus is None else frees_gpus
+        if now_s > attempt.start_s or not attempt.earlier:
+            self._write(attempt, now_s, rate=rate, is_lost=is_lost, is_stopped=is_stopped)
+        return attempt.job
+
+    def _write(
+        self,
+        attempt: Attempt,
+        now_s: float,
+        *,
+        rate: float,
+        is_lost: bool = False,
+        is_stopped: bool = False,
+    ) -> None:
         self.stretches.append(
             Stretch(
                 attempt.job.job_id,
@@ -139,4 +239,3 @@ class ClusterState:
                 is_stopped=is_stopped,
             )
         )
-        return attempt.job

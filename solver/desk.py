@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from domain.jobs import Job
 from domain.observers import Observer
 from domain.plans import Plan
-from solver.policies.base import Policy
+from solver.policies.base import KnowsRates, Policy
 
 
 class Desk:
@@ -36,6 +36,13 @@ class Desk:
         for observer in self._observers:
             observer.started(job, now_s)
         self._policy.started(job, now_s)
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate, because who shares its GPUs has changed."""
+        for observer in self._observers:
+            observer.rate_changed(job, now_s, rate)
+        if isinstance(self._policy, KnowsRates):
+            self._policy.rate_changed(job, now_s, rate)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us and waits again."""

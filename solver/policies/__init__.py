@@ -7,11 +7,13 @@ from solver.policies import (
     fcfs,
     gssf,
     maxmin,
+    packing,
     planned,
     planned_perfect,
     reclaim,
     sia,
     sia_vc,
+    sjf,
     ssf,
 )
 from solver.policies.base import PolicySpec
@@ -19,9 +21,11 @@ from solver.policies.base import PolicySpec
 POLICIES: dict[str, PolicySpec] = {
     "fcfs": fcfs.SPEC,
     "backfill": backfill.SPEC,
+    "sjf": sjf.SPEC,
     "ssf": ssf.SPEC,
     "gssf": gssf.SPEC,
     "maxmin": maxmin.SPEC,
+    "packing": packing.SPEC,
     "reclaim": reclaim.SPEC,
     "sia": sia.SPEC,
     "sia-perfect": sia.PERFECT_SPEC,

@@ -10,8 +10,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Protocol, get_type_hints, runtime_checkable
 
+from domain.cluster import Node
 from domain.errors import SettingError
 from domain.forecasts import LifetimeForecaster
+from domain.interference import InterferenceForecaster
 from domain.jobs import Job
 from domain.plans import Plan
 from solver.demand import DemandForecaster, NoDemand
@@ -51,6 +53,15 @@ class Policy(Protocol):
 
 
 @runtime_checkable
+class KnowsRates(Protocol):
+    """A policy that wants to know how fast jobs go that share their GPUs."""
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate than the one it had; it starts at 1."""
+        ...
+
+
+@runtime_checkable
 class KeepsNotes(Protocol):
     """A policy that writes down how its decisions came about."""
 
@@ -84,6 +95,8 @@ class PolicyContext:
             told as submitted and started before the first decision, like all others.
         nodes: who says what room the nodes have; None where GPUs are only counted. A policy may ignore it:
             what finds no place waits.
+        hosts: nodes on whose GPUs jobs may share; empty unless pairs are known.
+        pairs: who says how fast two jobs run that share a GPU; None where nobody may share.
         is_live: somebody waits for the decisions, so what a policy solves is held to wall-clock limits. In a
             replay these are out of reach, and only limits decide that are the same everywhere.
     """
@@ -94,6 +107,8 @@ class PolicyContext:
     future: tuple[Job, ...] = ()
     running: Mapping[str, bool] = field(default_factory=dict)
     nodes: NodeKeeper | None = None
+    hosts: tuple[Node, ...] = ()
+    pairs: InterferenceForecaster | None = None
     is_live: bool = False
 
     @property
@@ -123,6 +138,7 @@ class PolicySpec:
         serves_by_reference: where GPUs are too few for all who are due, jobs beyond the lanes that the
             reference starts now take their turn among them.
         lends: who may start beyond its pool's own lane or quota.
+        packs: it places jobs itself, two on a GPU where that pays: it needs nodes and measured pairs.
     """
 
     build: Callable[[PolicyContext, Any], Policy]
@@ -140,6 +156,7 @@ class PolicySpec:
     converts: bool = True
     serves_by_reference: bool = False
     lends: Lends = Lends.ALL
+    packs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

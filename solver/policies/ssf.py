@@ -19,6 +19,7 @@ class ShortestServiceFirst:
         settings: level of the life.
         rooms: GPUs of each room.
         room_of: the room a job belongs to.
+        weight_of: what a job's life is multiplied by to give its service; None: its width.
     """
 
     def __init__(
@@ -27,10 +28,12 @@ class ShortestServiceFirst:
         settings: LevelSettings,
         rooms: Mapping[str, int],
         room_of: Callable[[Job], str],
+        weight_of: Callable[[Job], float] | None = None,
     ) -> None:
         self._lives = context.lives
         self._level = settings.level
         self._room_of = room_of
+        self._weight_of = weight_of or (lambda job: float(job.num_gpus))
         self._free = dict(rooms)
         self._pending: dict[str, PendingByWidth[tuple[float, float]]] = {r: PendingByWidth() for r in rooms}
         self._running: set[str] = set()
@@ -40,7 +43,7 @@ class ShortestServiceFirst:
     def submitted(self, job: Job, now_s: float) -> None:
         """A job joins the queue of its room."""
         room = self._room_of(job)
-        service = self._lives.quantile_s(job, self._level) * job.num_gpus
+        service = self._lives.quantile_s(job, self._level) * self._weight_of(job)
         self._pending[room].add(job, (service, job.submit_s))
         self._changed[room] = None
 
