@@ -27,7 +27,14 @@ from domain.interference import PairRates
 from domain.jobs import Job
 from domain.schedules import Stretch
 from solver.check_work import too_little_work, too_much_work
-from solver.packed_sets import MOST_JOBS_IN_A_SET, MOST_WORKERS_ON_A_GPU, GpuKey, is_star, packed_set
+from solver.packed_sets import (
+    MOST_JOBS_IN_A_SET,
+    MOST_WORKERS_ON_A_GPU,
+    GpuKey,
+    fewest_nodes,
+    is_star,
+    packed_set,
+)
 from solver.packing.consenting import CONTEXT_MIB
 from solver.schedule_rules import TIME_S, PackedRule, Rule, ScheduleFault, is_span
 
@@ -306,16 +313,6 @@ class _Workers(Mapping[GpuKey, Sequence[str]]):
 
     def __len__(self) -> int:
         return len(self._on)
-
-
-def fewest_nodes(job: Job, nodes: Iterable[Node]) -> int:
-    """On how few nodes a gang could be, were they empty; 0 if none is of its type."""
-    sizes = [
-        node.num_gpus
-        for node in nodes
-        if node.gpu_type == ANY_TYPE or job.gpu_type in (None, ANY_TYPE, node.gpu_type)
-    ]
-    return -(-job.num_gpus // max(sizes)) if sizes else 0
 
 
 def _name(key: GpuKey) -> str:

@@ -1,11 +1,15 @@
 """Packed sets as the checkers see them: who shares with whom, and whether that is a star.
 
 The rules are Gimbal's (ACM TACO 2025, section 4): at most two workers a GPU; in a packed set all others are
-packed with its widest job only (equal widths share all their GPUs, one to one); at most five jobs in a set.
+packed with its widest job only (equal widths share all their GPUs, one to one); at most five jobs in a set;
+each job on the fewest nodes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
+
+from domain.cluster import ANY_TYPE, Node
+from domain.jobs import Job
 
 GpuKey = tuple[str, int]
 """A GPU: the name of its node, its index there."""
@@ -56,3 +60,14 @@ def is_star(
         is_pair = len(partners) == 2
         return is_pair and all(set(workers[key]) == set(partners) for one in partners for key in gpus_of(one))
     return all(mates == centres for job_id, mates in partners.items() if job_id not in centres)
+
+
+def fits_type(job: Job, gpu_type: str) -> bool:
+    """Whether a job may have GPUs of a type."""
+    return job.gpu_type in (None, ANY_TYPE, gpu_type) or gpu_type == ANY_TYPE
+
+
+def fewest_nodes(job: Job, nodes: Iterable[Node]) -> int:
+    """On how few nodes a gang could be, were they empty; 0 if none is of a type that it may have."""
+    largest = max((node.num_gpus for node in nodes if fits_type(job, node.gpu_type)), default=0)
+    return -(-job.num_gpus // largest) if largest else 0
