@@ -10,7 +10,8 @@ the job at that of its slowest worker, or at their mean where samples move betwe
 Rates under MPS shares were not measured: there only the sum of two jobs on a GPU is capped.
 
 Tolerances. Stretches of which one ends within 1e-6 s of the start of the other do not overlap. One of no
-length that lies inside another shares its GPUs, but changes nothing for it. A rate may be 1e-6 too high.
+length shares the GPUs of one that it lies inside of, but that one need not end for it. A rate may be 1e-6 too
+high.
 """
 
 import heapq
