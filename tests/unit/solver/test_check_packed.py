@@ -14,11 +14,7 @@ from solver.schedule_rules import PackedRule
 
 NODES = (Node("n0", 4), Node("n1", 4), Node("n2", 2))
 RATES = {("x", "x"): 0.5, ("x", "y"): 0.8, ("y", "x"): 0.6}
-WIDE, ROW, SIX = (
-    Job("wide", "a", 0.0, 4, model="x"),
-    Job("row", "a", 0.0, 2, model="y"),
-    Job("six", "a", 0.0, 6),
-)
+WIDE, ROW = Job("wide", "a", 0.0, 4, model="x"), Job("row", "a", 0.0, 2, model="y")
 LENGTHS = {"wide": 90.0, "row": 30.0}
 CALM = PackedOptions(memory_mib={"wide": 20_000, "row": 15_000}, gpu_memory_mib={"any": 40_000})
 
@@ -74,17 +70,19 @@ def test_who_is_late_at_his_rate_is_slowed():
 
 ONE = Job("one", "a", 0.0, 1, model="y")
 EQUAL = replace(WIDE, job_id="equal", model="y")
-LONE = on("n1", 0)
 
 BROKEN = {
-    "missing work": (Rule.ENDS_BEFORE_WORK_IS_DONE, "wide", 99.0, [HOSTED[0], HOSTED[1]._replace(end_s=99.0), RIDES]),
+    "missing work": (
+        Rule.ENDS_BEFORE_WORK_IS_DONE, "wide", 99.0, [HOSTED[0], HOSTED[1]._replace(end_s=99.0), RIDES],
+    ),
     "too much work": (
         Rule.RUNS_ON_AFTER_WORK_IS_DONE, "wide", 101.0, [HOSTED[0], HOSTED[1]._replace(end_s=101.0), RIDES],
     ),
     "half a gang": (PackedRule.GANG_NOT_WHOLE, "row", 0.0, [*HOSTED, RIDES._replace(gpus=ALL[:1])]),
     "a GPU twice": (PackedRule.GANG_NOT_WHOLE, "row", 0.0, [*HOSTED, RIDES._replace(gpus=ALL[:1] * 2)]),
     "no such GPU": (
-        PackedRule.UNKNOWN_GPU, "row", 0.0, [ran("wide", 0.0, 90.0, ALL), ran("row", 0.0, 30.0, on("n2", 1, 2))],
+        PackedRule.UNKNOWN_GPU, "row", 0.0,
+        [ran("wide", 0.0, 90.0, ALL), ran("row", 0.0, 30.0, on("n2", 1, 2))],
     ),
     "strewn": (
         PackedRule.MORE_NODES_THAN_NEEDED, "row", 0.0,
@@ -92,7 +90,11 @@ BROKEN = {
     ),
     "moved": (
         PackedRule.MOVED, "row", 10.0,
-        [ran("wide", 0.0, 90.0, ALL), ran("row", 0.0, 10.0, on("n2", 0, 1)), ran("row", 10.0, 30.0, on("n2", 1, 0))],
+        [
+            ran("wide", 0.0, 90.0, ALL),
+            ran("row", 0.0, 10.0, on("n2", 0, 1)),
+            ran("row", 10.0, 30.0, on("n2", 1, 0)),
+        ],
     ),
     "too fast": (PackedRule.RATE_ABOVE_MEASURED, "row", 0.0, [*HOSTED, RIDES._replace(rate=0.60001)]),
     "the host too fast": (
@@ -208,8 +210,14 @@ def test_a_rider_may_follow_another_while_its_host_goes_on_in_two_stretches():
     assert found([*host, *riders, after], jobs=(WIDE, ROW, other, third), durations=None) == []
 
 
-def test_a_stretch_of_no_length_changes_nothing():
-    assert found([*VALID, ran("one", 70.0, 70.0, ALL[:1])], jobs=(WIDE, ROW, ONE)) == []
+def test_a_stretch_of_no_length_shares_what_it_lies_inside_of():
+    assert found([*VALID, ran("one", 50.0, 50.0, ALL[:1])], jobs=(WIDE, ROW, ONE)) == []
+    inside = [ran("wide", 0.0, 110.0, ALL, 0.8), ran("one", 70.0, 70.0, ALL[:1], 0.6)]
+    assert found(inside, jobs=(WIDE, ONE), durations=None) == []
+    inside[0] = inside[0]._replace(rate=1.0)
+    assert [rule for rule, *_ in found(inside, jobs=(WIDE, ONE), durations=None)] == [
+        PackedRule.RATE_ABOVE_MEASURED
+    ]
 
 
 def test_stretches_without_gpus_and_unknown_jobs_are_left_to_the_other_judge():
