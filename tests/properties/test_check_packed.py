@@ -17,6 +17,7 @@ from unittest import mock
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from packing_by_hand import MODELS, TABLE, may_run, rates
 from support import BENCH_ROOT
 
 from data.schedule_csv import write_schedule
@@ -29,58 +30,12 @@ from solver.schedule_rules import PackedRule
 
 NODES = (Node("n0", 4), Node("n1", 4), Node("n2", 2))
 GPUS = [gpu for node in NODES for gpu in node.gpus()]
-MODELS = ("x", "y", "z")
-TABLE = {("x", "x"): 0.5, ("x", "y"): 0.9, ("y", "x"): 0.7, ("y", "z"): 0.6, ("z", "y"): 0.8}
 SECONDS = 14
 ALL_OPTIONS = [PackedOptions(), PackedOptions(redistributes=True), PackedOptions(share_gain=0.15)]
 NO_LANES = CheckOptions(has_own_lanes=False, is_packed=True)
 
 
-def rates(model, beside):
-    return TABLE.get((model, beside))
-
-
 # Schedules that are valid, second by second.
-
-
-def may_run(running):
-    """Whether jobs may run side by side: (job, GPUs) each; straight from the rules."""
-    for gpu in GPUS:
-        here = [job for job, gpus in running if gpu in gpus]
-        if len(here) > 2 or (len(here) == 2 and rates(here[0].model, here[1].model) is None):
-            return False
-    shares = {
-        (a.job_id, b.job_id)
-        for (a, mine), (b, its) in itertools.permutations(running, 2)
-        if set(mine) & set(its)
-    }
-    for group in groups([job.job_id for job, _ in running], shares):
-        jobs = {job.job_id: (job, set(gpus)) for job, gpus in running if job.job_id in group}
-        if len(jobs) > 5 or not any(is_centre(one, jobs, shares) for one in jobs):
-            return False
-    return True
-
-
-def groups(job_ids, shares):
-    left = [{job_id} for job_id in job_ids]
-    for a, b in shares:
-        one, two = next(g for g in left if a in g), next(g for g in left if b in g)
-        if one is not two:
-            left.remove(two)
-            one |= two
-    return left
-
-
-def is_centre(centre, jobs, shares):
-    width, gpus = jobs[centre][0].num_gpus, jobs[centre][1]
-    for one, (job, its) in jobs.items():
-        if one == centre:
-            continue
-        if any((one, other) in shares for other in jobs if other != centre):
-            return False
-        if job.num_gpus > width or (job.num_gpus == width and its != gpus):
-            return False
-    return True
 
 
 def speed(job, gpus, running, options):
@@ -127,8 +82,12 @@ def packed(draw, options=None):
     for now in range(SECONDS):
         for job in jobs:
             if job.job_id not in left_s and job.submit_s <= now:
-                for gpus in random.sample(PLACES[job.num_gpus], min(12, len(PLACES[job.num_gpus]))):
-                    if may_run([*running.values(), (job, gpus)]):
+                offered = random.sample(PLACES[job.num_gpus], min(12, len(PLACES[job.num_gpus])))
+                if random.random() < 0.6:
+                    taken = {gpu for _, its in running.values() for gpu in its}
+                    offered.sort(key=lambda gpus, taken=taken: -len(taken & set(gpus)))
+                for gpus in offered:
+                    if may_run([*running.values(), (job, gpus)], GPUS):
                         running[job.job_id] = job, gpus
                         left_s[job.job_id] = random.randrange(1, 8)
                         break
