@@ -48,8 +48,14 @@ class SharedRates:
             ValueError: if a share is not in (0, 100] or a free rate is not positive.
         """
         free = self._free(model_a, model_b)
-        if free is None:
-            return None
+        return None if free is None else self.rates_from(free, model_a, model_b, shares_pct)
+
+    def rates_from(self, free: Rates, model_a: str, model_b: str, shares_pct: Shares) -> Rates:
+        """The same where the rates under free competition are told.
+
+        Raises:
+            ValueError: if a share is not in (0, 100] or a free rate is not positive.
+        """
         pair = (model_a, model_b) if model_a <= model_b else (model_b, model_a)
         if pair not in self._measured or shares_pct == (WHOLE_PCT, WHOLE_PCT):
             return self._model.rates(free, shares_pct)
