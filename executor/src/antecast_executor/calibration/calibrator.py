@@ -40,7 +40,8 @@ def calibrate(
         plan: what is asked of its workers.
         limits: of the shares.
         measured: what was measured at `setting`; None if nothing was, so that no samples can be moved.
-        has_lgrr, has_liss: which mechanisms there are.
+        has_lgrr: whether shares can be changed.
+        has_liss: whether samples can be moved.
     """
     for place, item in enumerate(packed.members):
         calls = tuple(call for call in plan if call.worker.job_id == item.job_id)

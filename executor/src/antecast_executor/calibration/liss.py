@@ -78,9 +78,7 @@ def _rounded(batch: int, parts: Sequence[float], caps: Sequence[int], least: int
     return tuple(whole)
 
 
-def steal(
-    batches: Sequence[int], forwards_s: Sequence[float], most: Sequence[int] = ()
-) -> tuple[int, ...]:
+def steal(batches: Sequence[int], forwards_s: Sequence[float], most: Sequence[int] = ()) -> tuple[int, ...]:
     """The same samples, shared out anew by how fast the workers were with what they had.
 
     Args:

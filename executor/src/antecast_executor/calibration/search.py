@@ -3,6 +3,7 @@
 A state machine without a clock: `next` says what to put in force and measure, `measured` takes what was seen.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,6 +29,10 @@ MEASURE_S = 60.0
 MEASURE_STEPS = 5
 SWITCHES_EACH = 10
 """Most switches for each job but one."""
+CLEAR = 3.0
+"""Standard errors by which two settings have to differ to be told apart for good."""
+LUCKY = 0.005
+"""Relative standard error that is small enough for a setting that looks better than all before it."""
 _REBALANCES = 2
 """How often samples are moved at one setting of the shares."""
 _NOTHING = Measurement(())
@@ -50,14 +55,20 @@ class Rules:
     Attributes:
         has_lgrr, has_liss: which mechanisms it has.
         patience: it ends after so many tries in a row without gain.
-        most_windows: how often one setting is measured at most. Again is only measured what is too near to
-            the best to be told apart from it, so never where measurements are exact.
+        most_windows: how often one setting is measured at most; never again where measurements are exact.
+        precise: relative standard error at which no setting is measured again, not even one that cannot be
+            told apart from the best.
     """
 
     has_lgrr: bool = True
     has_liss: bool = True
     patience: int = 3
-    most_windows: int = 4
+    most_windows: int = 12
+    precise: float = 0.003
+
+    def __post_init__(self) -> None:
+        if self.patience < 1 or self.most_windows < 1 or not self.precise >= 0:
+            raise ValueError(f"{self}: patience and windows are at least 1, the precision at least 0")
 
 
 class End(StrEnum):
@@ -113,6 +124,8 @@ class Search:
         self._is_counted = False
         self._is_asked = False
         self._step: Plan = ()
+        self._squares = 0.0
+        self._windows = 0
 
     # What callers ask
 
@@ -133,7 +146,7 @@ class Search:
         if len(window.rates) != len(self._packed.members):
             raise ValueError(f"{len(self._packed.members)} jobs, but {len(window.rates)} rates")
         self._is_asked = False
-        self._here.add(window, self._objective, self._remaining)
+        self._here.add(window, self._error_of(window), self._objective, self._remaining)
         if self._here.windows == 1 and self._moves_samples():
             return
         if not self.tries or self.tries[-1] is not self._here:
@@ -163,6 +176,12 @@ class Search:
         return self.switches + lgrr.switches(self._here.setting, self.best)
 
     # Judging
+
+    def _error_of(self, window: Measurement) -> float:
+        """Of any window: root mean square over all so far, since five steps alone tell it badly."""
+        self._squares += window.error**2
+        self._windows += 1
+        return math.sqrt(self._squares / self._windows)
 
     def _moves_samples(self) -> bool:
         """Take stragglers away first: that costs nothing, and the rates before it do not count."""
@@ -194,12 +213,17 @@ class Search:
         return [item for item in self.tries if item is not self._here]
 
     def _is_undecided(self) -> bool:
-        """Whether noise could be what makes this try better or worse than the best of the others."""
-        others = self._earlier()
-        if not others or self._here.doubt == 0 or self._here.windows >= self._rules.most_windows:
+        """Whether to measure again: noise could be what sets it apart from the best of the others."""
+        if self._here.pooled.error <= self._rules.precise or self._here.windows >= self._rules.most_windows:
             return False
-        gap = abs(self._here.believed - min(item.believed for item in others))
-        return not gap > self._here.doubt
+        others = self._earlier()
+        if not others:
+            return True
+        lead = min(item.believed for item in others) - self._here.believed
+        if abs(lead) <= CLEAR * self._here.doubt:
+            return True
+        # A measurement that is only lucky would stay the best until the end.
+        return lead > 0 and self._here.pooled.error > LUCKY
 
     def _judge(self) -> None:
         others = self._earlier()
@@ -214,7 +238,7 @@ class Search:
         self._go_on()
 
     def _low_side(self) -> tuple[int, ...]:
-        """The side of lower priority; a side is worth what its most important job is. The widest wins ties."""
+        """The side of lower priority: a side counts as its most important job does. The widest wins ties."""
         places = range(len(self._packed.members))
         worth = [self._objective.priority(self._here.pooled, self._remaining, place) for place in places]
         return tuple(places[1:]) if worth[0] >= max(worth[1:]) else (0,)
@@ -241,7 +265,7 @@ class Search:
         )
 
     def _uneven(self) -> Plan:
-        """What helps stragglers of the widest job that moving samples did not take away; empty without any."""
+        """What helps stragglers of the widest job that are still there; empty if there are none."""
         forwards = self._here.pooled.forwards
         slow = liss.slow_workers(forwards[0]) if forwards else frozenset()
         if not slow:

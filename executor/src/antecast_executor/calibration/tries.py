@@ -34,10 +34,13 @@ class Try:
     doubt: float = 0.0
     believed: float = math.inf
 
-    def add(self, window: Measurement, objective: Objective, remaining: Sequence[Remaining]) -> None:
-        """Take one more window in."""
-        self.pooled = window if self.windows == 0 else _pool(self.pooled, self.windows, window)
+    def add(
+        self, window: Measurement, error: float, objective: Objective, remaining: Sequence[Remaining]
+    ) -> None:
+        """Take one more window in; `error` is the relative standard error of any one window."""
+        pooled = window if self.windows == 0 else _pool(self.pooled, self.windows, window)
         self.windows += 1
+        self.pooled = replace(pooled, error=error / math.sqrt(self.windows))
         self.value = self.believed = objective.value(self.pooled, remaining)
         self.doubt = _doubt(self.pooled, self.value, objective, remaining)
 
@@ -50,8 +53,7 @@ def is_better(value: float, other: float) -> bool:
 def smooth(tries: Sequence[Try], leg: int) -> None:
     """Bring what is believed of the tries of a leg up to date.
 
-    Only where there is noise, and only between values that are finite and not BROKEN: beyond them the curve has
-    a cliff. The tries of a leg follow each other, and so do those on the good side of a cliff.
+    Only where there is noise, and only among neighbours whose values are not BROKEN: there the curve has a cliff.
     """
     stretch: list[Try] = []
     for item in [item for item in tries if item.leg == leg]:
@@ -72,17 +74,16 @@ def _smooth(stretch: Sequence[Try]) -> None:
 
 
 def _pool(before: Measurement, windows: int, new: Measurement) -> Measurement:
-    """The mean of `windows` windows and one more; its error is that of the mean."""
+    """The mean of `windows` windows and one more."""
     old, count = float(windows), windows + 1.0
-    error = math.sqrt((before.error * old) ** 2 + new.error**2) / count
     rates = tuple((a * old + b) / count for a, b in zip(before.rates, new.rates, strict=True))
-    if not new.forwards:
-        return replace(before, rates=rates, error=error)
+    if not before.forwards or not new.forwards:
+        return Measurement(rates, before.forwards or new.forwards)
     forwards = tuple(
-        tuple((a * old + b) / count for a, b in zip(row, more, strict=True)) if row else more
-        for row, more in zip(before.forwards or new.forwards, new.forwards, strict=True)
+        tuple((a * old + b) / count for a, b in zip(row, more, strict=True)) if row and more else row or more
+        for row, more in zip(before.forwards, new.forwards, strict=True)
     )
-    return Measurement(rates, forwards, error)
+    return Measurement(rates, forwards)
 
 
 def _doubt(

@@ -116,7 +116,7 @@ class Setting:
     Attributes:
         shares: MPS share of each worker, whole per cent. A cap and no reservation: the two of a GPU may add
             up to 200, which is free competition.
-        batches: samples of each worker in one step; an empty tuple for a job whose samples stay where they are.
+        batches: samples of each worker in one step; an empty tuple for a job whose samples stay.
     """
 
     shares: tuple[tuple[int, ...], ...]

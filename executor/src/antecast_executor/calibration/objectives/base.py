@@ -6,8 +6,11 @@ from typing import Protocol
 from antecast_executor.calibration.words import Measurement, Remaining
 
 BROKEN = 1e15
-"""A value from here on means that the setting must not be kept, however it compares; in seconds, 30 million
-years. What is added to it says how far the setting is from being allowed, so that a search finds its way out."""
+"""A value from here on means that the setting must not be kept, however it compares.
+
+In seconds it is 30 million years. What is added to it says how far the setting is from being allowed, so that a
+search finds its way out.
+"""
 
 
 class Objective(Protocol):

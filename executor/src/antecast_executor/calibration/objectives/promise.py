@@ -1,7 +1,7 @@
 """Mean time to completion among the settings that keep every job's promise. The least slack is protected.
 
-A promise is a lowest rate, or a time by which the job has to end, which at a steady rate is the same. It counts
-as kept only if it is kept with two standard errors to spare.
+A promise is a lowest rate, or a time by which the job has to end, which at a steady rate is the same. It
+counts as kept only if it is kept with two standard errors to spare.
 """
 
 import math
@@ -18,8 +18,7 @@ SURE = 2.0
 def value(measured: Measurement, remaining: Sequence[Remaining]) -> float:
     """Mean seconds that the jobs still take; with a broken promise BROKEN and more.
 
-    What is added to BROKEN grows with the largest relative shortfall, from 0 to 1, in units large enough to be
-    seen beside BROKEN in floating point.
+    What is added to BROKEN grows with the largest relative shortfall, from 0 to 1, in units of BROKEN itself.
     """
     places = range(len(remaining))
     shortfall = max(_shortfall(measured, remaining[place].floor, measured.rates[place]) for place in places)
