@@ -200,14 +200,14 @@ class Search:
         return True
 
     def _best(self) -> Try:
-        """The best try that can still be returned to."""
+        """The best try that can still be returned to; of equally good ones the first."""
         room = most_switches(self._packed) - self.switches
-        best = self._here if self._here.windows else self.tries[-1]
+        best: Try | None = None
         for item in self.tries:
             can_return = lgrr.switches(self._here.setting, item.setting) <= room
-            if can_return and is_better(item.believed, best.believed):
+            if can_return and (best is None or is_better(item.believed, best.believed)):
                 best = item
-        return best
+        return best or self._here
 
     def _earlier(self) -> list[Try]:
         return [item for item in self.tries if item is not self._here]

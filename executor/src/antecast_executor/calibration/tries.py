@@ -53,7 +53,7 @@ def is_better(value: float, other: float) -> bool:
 def smooth(tries: Sequence[Try], leg: int) -> None:
     """Bring what is believed of the tries of a leg up to date.
 
-    Only where there is noise, and only among neighbours whose values are not BROKEN: there the curve has a cliff.
+    Only where there is noise, and only among neighbours that are not BROKEN: there the curve has a cliff.
     """
     stretch: list[Try] = []
     for item in [item for item in tries if item.leg == leg]:

@@ -8,8 +8,8 @@ from antecast_executor.calibration.words import Measurement, Remaining
 BROKEN = 1e15
 """A value from here on means that the setting must not be kept, however it compares.
 
-In seconds it is 30 million years. What is added to it says how far the setting is from being allowed, so that a
-search finds its way out.
+In seconds it is 30 million years. What is added to it says how far the setting is from being allowed, so
+that a search finds its way out.
 """
 
 
