@@ -1,4 +1,4 @@
-"""Packed jobs that are only formulas: how fast each worker gets on, and what a window of noisy steps shows."""
+"""Packed jobs that are only formulas: how fast they get on, and what a window of noisy steps shows."""
 
 import math
 import random
@@ -26,7 +26,7 @@ def pair(first: int = 1, second: int = 1, batch: int | None = None) -> PackedSet
 
 
 def random_curves(rng: random.Random) -> tuple[Curve, Curve]:
-    """Rate of who is squeezed, concave and rising in its share; rate of the other, concave and falling in it."""
+    """Rates by the share of one job: its own, concave and rising; the other's, concave and falling."""
     own = sorted((rng.expovariate(1.0) for _ in SHARES), reverse=True)
     cost = sorted(rng.expovariate(1.0) for _ in SHARES)
     high, loss = rng.uniform(0.3, 1.0), rng.uniform(0.0, 0.9)

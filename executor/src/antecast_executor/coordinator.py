@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from antecast_executor.actuator import MIN_DWELL_S
 from antecast_executor.calibration import Limits, Objective, Remaining, Rules, Search, Setting
 from antecast_executor.calibration.search import MEASURE_S, MEASURE_STEPS
 from antecast_executor.conditions import Condition
@@ -166,7 +167,12 @@ class Coordinator:
             self._look(now_s - self._since_s)
 
     def _look(self, waited_s: float) -> None:
-        """Take the window in once it is full: five steps of each worker, or a minute and one of each."""
+        """Take the window in once it is full: five steps of each worker, or a minute and one of each.
+
+        A share stays for a moment at least, however short the steps are: no flutter.
+        """
+        if waited_s < MIN_DWELL_S:
+            return
         since_s = self._now_s - waited_s
         jobs = [[self._telemetry.steps(name, since_s) for name in row] for row in self._set.names]
         fewest = min(len(steps) for row in jobs for steps in row)
