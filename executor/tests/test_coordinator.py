@@ -182,7 +182,7 @@ def test_a_share_that_is_not_in_force_is_said_and_ends_it() -> None:
 @pytest.mark.parametrize("present", [("host-0",), ("host-0", "rider-0", "third-0")])
 def test_when_the_set_changes_it_stops_and_gives_back_what_the_plan_gave(present: tuple[str, ...]) -> None:
     world = World()
-    world.run(120.0)
+    world.run(60.0)
     assert world.hands.asked["rider-0"] < 100.0
     given = len(world.hands.given)
     world.coordinator.step(world.now_s, present)
