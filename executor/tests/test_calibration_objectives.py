@@ -73,7 +73,7 @@ def test_jct_is_the_mean_and_protects_the_idler_job() -> None:
 
 
 def test_deadline_is_the_largest_overrun_and_protects_the_least_slack() -> None:
-    deadline, seen = OBJECTIVES["deadline"], Measurement((1.0, 1.0))
+    deadline = OBJECTIVES["deadline"]
     jobs = [Remaining(100.0, deadline_in_s=70.0), Remaining(50.0, deadline_in_s=60.0), Remaining(9.0)]
     seen = Measurement((1.0, 1.0, 1.0))
     assert deadline.value(seen, jobs) == pytest.approx(30.0)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from calibration_world import SHARES, Noise, pair, random_curves, run
+from calibration_world import Grid, pair, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,37 +29,6 @@ from antecast_executor.calibration import (
 from antecast_executor.calibration.convex import fit
 
 JCT = OBJECTIVES["jct"]
-
-
-class Grid:
-    """A random concave pair whose second job is squeezed, and the best that any squeeze of it can be."""
-
-    def __init__(self, seed: int, name: str, jitter: float, rules: Rules | None = None) -> None:
-        rng = random.Random(seed)  # noqa: S311
-        self.squeezed, self.other = random_curves(rng)
-        steps = [rng.lognormvariate(8.0, 1.0) for _ in range(2)]
-        self.jobs = [Remaining(steps[0], utilisation=0.3), Remaining(steps[1], utilisation=0.9)]
-        self.objective = OBJECTIVES[name]
-        self.search = Search(pair(), self.objective, self.jobs, first_setting(pair()), rules=rules)
-        self.windows = run(self.search, self.truth, Noise(rng, jitter) if jitter else None)
-
-    def truth(self, setting: Setting) -> Measurement:
-        """At 100 % for the protected job, which is all that the search tries."""
-        first, second = setting.shares[0][0], setting.shares[1][0]
-        rates = (self.other[second], self.squeezed[second])
-        if self.search.low == (0,):
-            rates = (self.squeezed[first], self.other[first])
-        return Measurement(rates)
-
-    def value(self, setting: Setting) -> float:
-        return self.objective.value(self.truth(setting), self.jobs)
-
-    def best(self) -> float:
-        settings_ = [
-            Setting(((share,), (100,)) if self.search.low == (0,) else ((100,), (share,)), ((), ()))
-            for share in SHARES
-        ]
-        return min(self.value(item) for item in settings_)
 
 
 @settings(max_examples=60)

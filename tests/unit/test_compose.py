@@ -194,7 +194,7 @@ def test_the_service_image_holds_all_packages():
 
 
 def test_the_service_image_takes_the_executor_from_this_checkout():
-    """The simulator needs its calibration; no index is asked for it, and nothing that it needs is taken away."""
+    """The simulator needs its calibration; no index is asked for it, and nothing it needs is taken away."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     assert any(item.split(">")[0] == "antecast-executor" for item in project["project"]["dependencies"])
     made = image("Dockerfile")
