@@ -110,8 +110,8 @@ def main() -> None:
             near = [grid.best() / grid.value(grid.search.best) for grid in grids]
             below = sum(part < 0.99 for part in near)
             taken = fmean(grid.windows for grid in grids)
-            row = f"{most_windows:7}  {jitter:6.2f}  {fmean(near):.4f}  {min(near):.4f}  {below:10}  {taken:.1f}"
-            sys.stdout.write(f"{row}\n")
+            parts = f"{fmean(near):.4f}  {min(near):.4f}  {below:10}  {taken:.1f}"
+            sys.stdout.write(f"{most_windows:7}  {jitter:6.2f}  {parts}\n")
 
 
 if __name__ == "__main__":
