@@ -39,6 +39,15 @@ class Rest:
             return max(1.0, done_s)
         return max(1.0, float(np.interp(done_s, _EDGES_S, self._area_s)) / alive)
 
+    def chance_by(self, done_s: float, more_s: float, most_s: float) -> float:
+        """P(life <= done + more | done < life <= most)."""
+        if done_s + more_s >= most_s:
+            return 1.0
+        alive, then, last = (float(np.interp(x, _EDGES_S, self._alive)) for x in (done_s, done_s + more_s, most_s))
+        if alive - last < _LEAST_SURVIVAL:
+            return more_s / (most_s - done_s)
+        return (alive - then) / (alive - last)
+
     def quantile_s(self, done_s: float, level: float) -> float:
         """Smallest t with P(life <= done + t | life > done) >= level, seconds."""
         alive = float(np.interp(done_s, _EDGES_S, self._alive))
@@ -118,6 +127,10 @@ class PackingBooks:
     def left_s(self, job: Job, now_s: float) -> float:
         """Expected work left of a job, seconds of running alone."""
         return self._rest[job.job_id].mean_s(self.done_s(job, now_s))
+
+    def chance_done(self, job: Job, now_s: float, more_s: float, most_s: float) -> float:
+        """Chance that so much more work ends a job, if it takes no more than `most_s`; seconds alone."""
+        return self._rest[job.job_id].chance_by(self.done_s(job, now_s), more_s, most_s)
 
     def left_quantile_s(self, job: Job, now_s: float, level: float) -> float:
         """Quantile of the work left of a job, seconds of running alone."""

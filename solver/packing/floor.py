@@ -104,10 +104,12 @@ class Floor:
     def shared_places(self, job: Job, barred: Collection[str] = ()) -> Iterator[Place]:
         """Places in which a job shares at least one GPU, within the rules of packed sets."""
         if job.num_gpus <= self.node_gpus:
-            for gpus in self._open(barred):
-                yield from self._on_node(job, gpus)
+            found = (place for gpus in self._open(barred) for place in self._on_node(job, gpus))
         else:
-            yield from self._on_whole_nodes(job, barred)
+            found = self._on_whole_nodes(job, barred)
+        for place in found:
+            if self.keeps_equal_rule(job, place):
+                yield place
 
     def _open(self, barred: Collection[str]) -> list[tuple[Gpu, ...]]:
         return [gpus for name, gpus in self._gpus.items() if name not in barred]
@@ -119,6 +121,8 @@ class Floor:
             theirs = other.partners()
             if not theirs:
                 return True
+            if other.job.num_gpus == job.num_gpus:
+                return False
             return (
                 other.job.num_gpus >= job.num_gpus and len(theirs) + 2 <= MAX_SET_JOBS and self._is_hub(other)
             )
@@ -212,3 +216,12 @@ class Floor:
     def _place(self, gpus: Sequence[Gpu]) -> Place:
         here = (self._on[gpu] for gpu in gpus)
         return Place(tuple(gpus), tuple(names[0] if names else None for names in here))
+
+    def keeps_equal_rule(self, job: Job, place: Place) -> bool:
+        """Equal widths share all GPUs, one to one, or none."""
+        beside = place.partners()
+        equals = [name for name in beside if self.tenants[name].job.num_gpus == job.num_gpus]
+        if not equals:
+            return True
+        other = self.tenants[equals[0]]
+        return len(beside) == 1 and set(other.gpus) == set(place.gpus) and None not in place.beside

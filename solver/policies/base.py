@@ -204,7 +204,7 @@ def describe_settings(settings: type) -> dict[str, Any]:
 
 def _convert(kind: Any, text: str) -> Any:
     if kind is bool:
-        if text.lower() not in ("true", "false"):
+        if text.lower() not in ("true", "false", "on", "off"):
             raise ValueError(f"{text!r} is neither true nor false")
-        return text.lower() == "true"
+        return text.lower() in ("true", "on")
     return kind(text)

@@ -1,179 +1,154 @@
-"""Two jobs on one GPU, where that brings the objective more than it costs: equal and unequal widths."""
+"""Two jobs on one GPU, of equal or unequal width, where that is worth more to the objective than it costs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan
 from solver.packing.books import PackingBooks
 from solver.packing.candidates import Candidate, PairRule
 from solver.packing.floor import Floor, Place
+from solver.packing.worths import WORTHS
 from solver.policies.base import Lends, PolicyContext, PolicySpec
+
+_LOOKED_AT: Final = 60
+"""Waiting jobs looked at in one decision, by worth."""
 
 
 class Objective(StrEnum):
+    """What packing is for."""
+
     JCT = "jct"
     DEADLINE = "deadline"
     MAKESPAN = "makespan"
     PROMISE = "promise"
 
 
-class Switch(StrEnum):
-    ON = "on"
-    OFF = "off"
-
-
 @dataclass(frozen=True, slots=True)
 class PackingSettings:
+    """Settings of `packing`.
+
+    Attributes:
+        objective: what it is for: mean completion time, deadlines met, last end, or mean completion time where
+            no host loses more than its budget.
+        unequal: whether jobs of unequal width may share.
+        liss: samples move between the workers of a job, so that it runs at their mean rate.
+        lgrr: MPS shares of packed jobs are calibrated.
+        gain: least that packing has to be worth, of what the newcomer would be worth alone.
+        work: least work per second that it has to add, of what the newcomer would add alone.
+        sigma: with `promise`, most of its speed that a host may lose.
+    """
+
     objective: Objective = Objective.JCT
-    liss: bool = True
     unequal: bool = True
-    look: int = 60
-    least: float = 0.0
-    order: str = "cmu"
-    valuewidth: float = 0.0
-    vkind: str = "mean"
-    score: str = "cmu"
-    mix: float = 0.0
-    reserve: int = 0
-    ripe: float = 0.1
-    thrift: float = 0.0
-    rorder: str = "ratio"
+    liss: bool = True
+    lgrr: bool = False
+    gain: float = 0.35
+    work: float = 0.35
+    sigma: float = 0.1
+    byw: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("gain", "work", "sigma"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
 
 
 class Packing:
+    """Each waiting job, worthiest first: alone on idle GPUs, else beside others where that pays.
+
+    Worth is the objective's (`solver.packing.worths`). Of the places beside others the one that gains most is
+    taken, if it gains `gain` of what the newcomer is worth alone and adds `work` of the work it would do
+    alone. What does not fit is passed over; no GPUs are kept for it. Pools are not told apart. Ties: (submit,
+    id).
+    """
+
     def __init__(self, context: PolicyContext, settings: PackingSettings) -> None:
+        if context.pairs is None:
+            raise ValueError("packing needs pairs")
         self._settings = settings
         self._floor = Floor(context.hosts)
         self._books = PackingBooks(self._floor, context.lives)
-        self._kept = {}
-        self._blocked = []
         self._rule = PairRule(context.pairs, redistributes=settings.liss)
+        self._worth = WORTHS[settings.objective](self._books)
 
-    def submitted(self, job, now_s):
+    def submitted(self, job: Job, now_s: float) -> None:
+        """A job waits."""
         self._books.submitted(job)
 
-    def started(self, job, now_s):
+    def started(self, job: Job, now_s: float) -> None:
+        """A job runs where it was proposed."""
         self._books.started(job, now_s)
 
-    def rate_changed(self, job, now_s, rate):
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate."""
         self._books.rate_changed(job, now_s, rate)
 
-    def ended(self, job, now_s):
+    def ended(self, job: Job, now_s: float) -> None:
+        """A job has ended or was cancelled."""
         self._books.ended(job)
 
-    def sent_back(self, job, now_s):
+    def sent_back(self, job: Job, now_s: float) -> None:
+        """A job was stopped and waits again."""
         self._books.sent_back(job, now_s)
 
-    def decide(self, now_s, idle_gpus):
-        self._values = {}
-        chosen = []
-        barred = self._reserve(now_s)
-        pend = sorted(
-            self._books.pending.values(),
-            key=lambda j: (
-                -self._value(j, now_s) / j.num_gpus**self._settings.valuewidth,
-                j.submit_s,
-                j.job_id,
-            ),
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
+        """Start whom it pays to start."""
+        chosen: list[tuple[Job, Place]] = []
+        without: set[tuple[int, str | None]] = set()
+        worth = {job.job_id: self._worth.of(job, 1.0, now_s) for job in self._books.pending.values()}
+        byw = self._settings.byw
+        order = sorted(
+            self._books.pending.values(), key=lambda job: (-worth[job.job_id] / job.num_gpus**byw, job.submit_s, job.job_id)
         )
-        failed = set()
-        blocked = []
-        for job in pend[: self._settings.look]:
-            kind = (job.num_gpus, job.model) if job.job_id not in self._kept else job.job_id
-            if kind in failed:
+        for job in order[:_LOOKED_AT]:
+            kind = (job.num_gpus, job.model)
+            if kind in without:
                 continue
-            mine = self._kept.get(job.job_id, ())
-            best = self._best(job, now_s, barred - set(mine))
-            if best is None:
-                failed.add(kind)
-                blocked.append(job)
+            place = self._place(job, worth[job.job_id], now_s)
+            if place is None:
+                without.add(kind)
                 continue
-            self._floor.enter(job, best.place.gpus)
-            chosen.append((job, best.place))
-        self._blocked = blocked
+            self._floor.enter(job, place.gpus)
+            chosen.append((job, place))
         for job, _ in chosen:
             self._floor.leave(job.job_id)
         return self._books.propose(chosen) if chosen else NOTHING
 
-    def _value(self, job, now_s):
-        v = self._values.get(job.job_id)
-        if v is None:
-            k = self._settings.vkind
-            if k == "mean":
-                left = self._books.left_s(job, now_s)
-            elif k == "one":
-                left = 1.0
-            else:
-                left = self._books.left_quantile_s(job, now_s, float(k))
-            v = self._values[job.job_id] = 1.0 / left
-        return v
-
-    def _reserve(self, now_s):
-        pending = self._books.pending
-        self._kept = {k: v for k, v in self._kept.items() if k in pending}
-        S = self._settings
-        if S.reserve:
-            ratio = lambda j: (now_s - j.submit_s) * self._value(j, now_s)
-            key = {"ratio": lambda j: -ratio(j), "age": lambda j: j.submit_s, "width": lambda j: (-j.num_gpus, j.submit_s)}[S.rorder]
-            for job in sorted(self._blocked, key=key):
-                if len(self._kept) >= S.reserve:
-                    break
-                if job.job_id in pending and job.job_id not in self._kept and ratio(job) > S.ripe:
-                    self._kept[job.job_id] = self._target(job, now_s)
-        return set(n for names in self._kept.values() for n in names)
-
-    def _target(self, job, now_s):
-        taken = set(n for names in self._kept.values() for n in names)
-        needed = -(-job.num_gpus // self._floor.node_gpus)
-        allow = 4 // needed
-        cost = []
-        for name in self._floor.nodes:
-            if name in taken:
-                continue
-            on = self._floor.workers_on(name)
-            names = {x for here in on for x in here}
-            ends = sorted((self._books.left_s(self._books.running[x], now_s) / self._books.rate(x), x) for x in names)
-            gone = set(); t = 0.0
-            for end, x in ends:
-                alive = [[y for y in here if y not in gone] for here in on]
-                free = sum(1 for h in alive if not h)
-                if all(len(h) <= 1 for h in alive) and (len({y for h in alive for y in h}) <= allow) or free >= job.num_gpus:
-                    break
-                gone.add(x); t = end
-            cost.append((t, name))
-        cost.sort()
-        return tuple(n for _, n in cost[:needed])
-
-    def _best(self, job, now_s, barred=()):
-        place = self._floor.idle_place(job.num_gpus, barred)
-        best, gain = None, -1
+    def _place(self, job: Job, worth: float, now_s: float) -> Place | None:
+        """Where a job is worth most; None where it had better wait."""
+        place = self._floor.idle_place(job.num_gpus)
         if place is not None:
-            best = Candidate(job, place, 1.0)
-            gain = self._value(job, now_s) * (1 - (self._settings.thrift if self._blocked else 0.0))
-            if self._settings.thrift == 0 or not self._blocked:
-                return best
-        for place in self._floor.shared_places(job, barred):
-            if not self._settings.unequal and any(
-                self._floor.tenants[p].job.num_gpus != job.num_gpus for p in place.partners()
-            ):
+            return place
+        best: tuple[float, Place] | None = None
+        for shared in self._floor.shared_places(job):
+            one = self._rule.look_at(job, shared, self._floor) if self._may_share(job, shared) else None
+            if one is None or one.added_gpus < self._settings.work * job.num_gpus or self._breaks_budget(one):
                 continue
-            if not self._settings.unequal and None in place.beside:
-                continue
-            c = self._rule.look_at(job, place, self._floor)
-            if c is None:
-                continue
-            if c.added_gpus < self._settings.least * job.num_gpus:
-                continue
-            g = self._value(job, now_s) * c.rate - sum(
-                self._value(l.job, now_s) * (l.before - l.after) for l in c.losses
+            gain = self._worth.of(job, one.rate, now_s) - sum(
+                self._worth.of(loss.job, loss.before, now_s) - self._worth.of(loss.job, loss.after, now_s)
+                for loss in one.losses
             )
-            if g <= 0: continue
-            if self._settings.score == "added": g = c.added_gpus / job.num_gpus
-            elif self._settings.score == "mix": g = g / self._value(job, now_s) + self._settings.mix * c.added_gpus / job.num_gpus
-            if g > gain:
-                best, gain = c, g
-        return best
+            if gain >= self._settings.gain * worth and (best is None or gain > best[0]):
+                best = (gain, shared)
+        return None if best is None else best[1]
+
+    def _may_share(self, job: Job, place: Place) -> bool:
+        if self._settings.unequal:
+            return True
+        beside = place.partners()
+        return (
+            len(beside) == 1
+            and self._floor.tenants[beside[0]].job.num_gpus == job.num_gpus
+            and None not in place.beside
+        )
+
+    def _breaks_budget(self, one: Candidate) -> bool:
+        """Whether a host would lose more of its speed than it has to spare."""
+        if self._settings.objective is not Objective.PROMISE:
+            return False
+        return any(loss.after < 1.0 - self._settings.sigma for loss in one.losses)
 
 
 SPEC = PolicySpec(build=Packing, settings=PackingSettings, uses_lives=True, lends=Lends.NOBODY, packs=True)
