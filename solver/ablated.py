@@ -189,8 +189,8 @@ class AgelessBook(LifeBook):
     """
 
     def _share_alive(self, used: NDArray[np.intp], now_s: float) -> FloatArray:
-        ages_s = np.maximum(now_s - self._start_s[used], 0.0)[:, None]
-        return survival_at(self._curves[used], ages_s + self._offsets_s)
+        ages_s = self._ages_s(used, now_s)[:, None]
+        return survival_at(self._curves[used], ages_s + self._work_ahead_s(used))
 
 
 class WithoutAge(WithoutSendingBack):

@@ -44,6 +44,13 @@ class Progress:
         """Work done by `now_s`, seconds of running alone."""
         return self.work_s + self.rate * (now_s - self.since_s)
 
+    def alone_since_s(self, now_s: float) -> float:
+        """When a job that has run alone all the time started, if it is as far: `now_s` less the work done.
+
+        The work that is lost to rates below 1 makes it later. Written so that at rate 1 `now_s` cancels.
+        """
+        return (self.since_s - self.work_s) + (1.0 - self.rate) * (now_s - self.since_s)
+
     def slack_s(self, reference_start_s: float, now_s: float) -> float:
         """How far reality is ahead at `now_s` of a reference that has run the job since its start.
 
