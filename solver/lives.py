@@ -215,7 +215,9 @@ class LifeBook:
         member = (group == np.arange(self._num_groups)[:, None]).astype(float)
         is_counted = group < self._num_counted
         spread = np.where(is_counted[:, None], width**2 * share * (1.0 - share), 0.0)
-        counted = RunningLives(*(part[is_counted] for part in lives))
+        counted = RunningLives(
+            lives.group[is_counted], lives.width[is_counted], lives.cohort[is_counted], share[is_counted]
+        )
         cohorts, common = self._cohorts(counted, spread[is_counted])
         return Alive(member @ (width * share), spread.sum(axis=0), cohorts, common)
 

@@ -61,7 +61,7 @@ class KnowsRates(Protocol):
 
 @runtime_checkable
 class KnowsRiders(Protocol):
-    """A policy that can be told which running jobs are on the GPUs of another one and take none themselves."""
+    """A policy that can be told which running jobs are on GPUs of another one and take none themselves."""
 
     def rides(self, job: Job, now_s: float, host: Job) -> None:
         """A running job is on GPUs of a running host, at least as wide, which rides with nobody itself."""

@@ -86,7 +86,7 @@ def test_what_the_reference_says_clears_a_pool():
     assert queue.serve(40.0, 3, []).lendable_gpus == 1, (
         "two are kept: it is 40 s late, and 40 more are too many"
     )
-    queue.ended(early)
+    queue.ended(early, 50.0)
     queue.serve(50.0, 4, [after])
     queue.started(after, 50.0)
     assert queue.serve(50.0, 2, []).lendable_gpus == 2, "the reference has not started the next one yet"
