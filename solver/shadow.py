@@ -49,10 +49,7 @@ class Shadow:
     def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
         """A running job goes on at another rate; the reference counts solo-equivalent work."""
         progress = self._reality.progress_of(job.job_id)
-        if rate == progress.rate:
-            self._at(now_s)
-            return
-        self._progress(job, Progress(progress.work_at(now_s), rate, now_s), now_s)
+        self._progress(job, progress.at_rate(rate, now_s), now_s)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us: repeated work is ours, the reference does not move.

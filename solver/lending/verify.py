@@ -7,7 +7,8 @@ the need is counted pool by pool, with own width o, guests g, waiting b and peak
 
     need = o + g + min(b, quota - o) + min(a, quota - o - b - g)        each bracket at least 0
 
-(of each quota, what its own jobs take that ride with others is left out too), once with the chosen jobs among those that wait and once among the guests, on the same lives. What is missing
+(of each quota, what its own jobs take that ride with others is left out too),
+once with the chosen jobs among those that wait and once among the guests, on the same lives. What is missing
 more in a cell slows as many as in `solver.lookahead`, but counted on the lives drawn: per GPU
 
     (jobs to come x max(1, a / (quota - o - b - g)) + jobs that wait x min(1, GPUs due)) / (1 + all GPUs due)
