@@ -43,17 +43,32 @@ class KeptWork:
     """Work kept of jobs that were sent back, and what those that run would lose. Told every fact, in order.
 
     The engine and the policies keep such books each for themselves: all of it follows from the facts.
+
+    A job that saves and may be sent back never shares its GPUs, so where in its work a slower attempt saved
+    is nobody's question here: one that has run at a rate below 1 adds nothing to what is kept.
     """
 
-    __slots__ = ("_kept_s", "_since_s")
+    __slots__ = ("_kept_s", "_since_s", "_slower")
 
     def __init__(self) -> None:
         self._kept_s: dict[str, float] = {}
         self._since_s: dict[str, float] = {}
+        self._slower: set[str] = set()
 
     def started(self, job: Job, now_s: float) -> None:
         """A job runs, from what is kept of it."""
         self._since_s[job.job_id] = now_s
+
+    def rate_changed(self, job: Job, rate: float) -> None:
+        """A running job goes on at another rate: once below 1, all of its attempt is lost if it is sent back.
+
+        Raises:
+            ValueError: if it does not run.
+        """
+        if job.job_id not in self._since_s:
+            raise ValueError(f"job {job.job_id} goes on at rate {rate}, but it does not run")
+        if rate < 1.0:
+            self._slower.add(job.job_id)
 
     def sent_back(self, job: Job, now_s: float) -> float:
         """A job was stopped.
@@ -61,16 +76,17 @@ class KeptWork:
         Returns:
             Work that this attempt has added to what is kept, seconds.
         """
-        kept_s = self.kept_s(job)
-        more_s = added_s(job, now_s - self._since_s.pop(job.job_id), kept_s)
+        more_s = self._added_s(job, now_s - self._since_s.pop(job.job_id))
+        self._slower.discard(job.job_id)
         if more_s > 0.0:
-            self._kept_s[job.job_id] = kept_s + more_s
+            self._kept_s[job.job_id] = self.kept_s(job) + more_s
         return more_s
 
     def ended(self, job: Job) -> None:
         """A job is gone."""
         self._kept_s.pop(job.job_id, None)
         self._since_s.pop(job.job_id, None)
+        self._slower.discard(job.job_id)
 
     def kept_s(self, job: Job) -> float:
         """Work kept of all attempts that were sent back, seconds: the next one runs for so much less."""
@@ -87,4 +103,7 @@ class KeptWork:
         The work since its last checkpoint or start, and the time to be back there.
         """
         ran_s = now_s - self._since_s[job.job_id]
-        return ran_s - added_s(job, ran_s, self.kept_s(job))
+        return ran_s - self._added_s(job, ran_s)
+
+    def _added_s(self, job: Job, ran_s: float) -> float:
+        return 0.0 if job.job_id in self._slower else added_s(job, ran_s, self.kept_s(job))

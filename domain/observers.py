@@ -16,7 +16,11 @@ class Observer:
         """A job runs."""
 
     def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
-        """A running job goes on at another rate than 1, the one it starts with."""
+        """A running job goes on at another rate, in (0, 1]; it was 1 since `started`.
+
+        The rate is work per second, as a share of what the job does alone on its GPUs. It may be told at the
+        instant of `started`, right after it. How old a job is by its forecast life is the work it has done.
+        """
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us and waits again."""

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from domain.jobs import Job
 from solver.lane import Lanes
-from solver.lender import Lender, LenderSettings
+from solver.lender import Lender
+from solver.lender_settings import LenderSettings
 from solver.line import Line
 from solver.lives import LifeBook, survival_at
 from solver.lookahead import Ahead, Lane, LookAhead
@@ -49,11 +50,11 @@ class PooledLook(LookAhead):
     def net_of_backlog(self) -> FloatArray:
         """(pools, cells) part of a guest's width that adds to the need: none where its pool has room."""
         guest = np.stack([pool.mean(axis=0) for pool in self._guest])
-        room = self._quota[:, None] - self._ahead.own - guest
+        room = self._lane - guest
         return np.asarray(1.0 - self._ahead.stakes.backlog_urgency * (room >= 1.0))
 
     def _due(self, pool: int, guest: FloatArray, backlog: FloatArray) -> Lane:
-        room = np.maximum(self._quota[pool] - self._ahead.own[pool] - guest, 0.0)
+        room = np.maximum(self._lane[pool] - guest, 0.0)
         left = np.maximum(room - backlog, 0.0)
         return Lane(np.clip(backlog, 0.0, room), np.minimum(self._peaks(pool), left), left)
 
@@ -189,8 +190,8 @@ class AgelessBook(LifeBook):
     """
 
     def _share_alive(self, used: NDArray[np.intp], now_s: float) -> FloatArray:
-        ages_s = np.maximum(now_s - self._start_s[used], 0.0)[:, None]
-        return survival_at(self._curves[used], ages_s + self._offsets_s)
+        ages_s = self._ages_s(used, now_s)[:, None]
+        return survival_at(self._curves[used], ages_s + self._work_ahead_s(used))
 
 
 class WithoutAge(WithoutSendingBack):

@@ -19,10 +19,11 @@ class Desk:
         observers: forecasters that learn on the way; each hears of a fact before the policy does.
     """
 
-    __slots__ = ("_observers", "_policy")
+    __slots__ = ("_knows_rates", "_observers", "_policy")
 
     def __init__(self, policy: Policy, observers: Sequence[Observer] = ()) -> None:
         self._policy = policy
+        self._knows_rates = policy if isinstance(policy, KnowsRates) else None
         self._observers = tuple(observers)
 
     def submitted(self, job: Job, now_s: float) -> None:
@@ -38,11 +39,17 @@ class Desk:
         self._policy.started(job, now_s)
 
     def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
-        """A running job goes on at another rate, because who shares its GPUs has changed."""
+        """A running job goes on at another rate: work per second, as a share of what it does alone.
+
+        Raises:
+            ValueError: if the rate is not in (0, 1].
+        """
+        if not 0.0 < rate <= 1.0:
+            raise ValueError(f"job {job.job_id} is to go on at rate {rate}, must lie in (0, 1]")
         for observer in self._observers:
             observer.rate_changed(job, now_s, rate)
-        if isinstance(self._policy, KnowsRates):
-            self._policy.rate_changed(job, now_s, rate)
+        if self._knows_rates is not None:
+            self._knows_rates.rate_changed(job, now_s, rate)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us and waits again."""

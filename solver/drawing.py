@@ -47,6 +47,7 @@ def situation_of(
         backlog_urgency=ahead.stakes.backlog_urgency,
         arrivals_urgency=ahead.stakes.arrivals_urgency,
         weight=ahead.stakes.weight[:, None],
+        riding=ahead.riding,
     )
 
 

@@ -4,8 +4,7 @@ Policies that lend by forecast differ in whom they choose. Everything else they 
 own jobs first, guests sent back where a lane needs their GPUs, and what is known of the time ahead.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,13 +18,15 @@ from domain.timegrid import default_grid
 from solver.budget import SlowdownBudget
 from solver.drawing import situation_of, waiting_lives
 from solver.lane import Lanes
+from solver.lender_settings import LenderSettings
 from solver.lending.verify import Situation
 from solver.lives import Cohorts, Entry, Fates, LifeBook, survival_at
 from solver.lookahead import Ahead, Bursts, LookAhead, Stakes
 from solver.policies.base import PolicyContext
 from solver.policies.victims import fewest, least_lost_first
 from solver.progress import left_alive, left_quantile_s, repeated_share
-from solver.reclaim_time import ReclaimQueue, check_reclaim_s
+from solver.reclaim_time import ReclaimQueue
+from solver.riders import Riders
 from solver.tolerance import Tolerance
 from solver.usual import UsualUse
 
@@ -40,42 +41,6 @@ _MOST_WEIGHT: Final = 20.0
 _FATES_SEED: Final = 0
 _MOST_LATE_S: Final = 1800.0
 _FIRST, _IN_TIME, _LATE = range(3)
-
-
-@dataclass(frozen=True, slots=True)
-class LenderSettings:
-    """Settings that policies which lend by forecast have in common.
-
-    Attributes:
-        eps: share of jobs that may be slowed; 0 lends to nobody who must run to its end.
-        requeueable: share R of jobs that may be sent back and start again, from zero or from what they saved.
-        share: part of what is left of the budget that one early start may use besides eps.
-        finish: a requeueable job is lent to if its chance of being sent back, times the share of its work
-            that it would have to repeat (1 without checkpoints), is at most this.
-        kinship: correlation of the lives of jobs that are submitted in one burst.
-        patience_s: how long lane starts are taken to wait where GPUs are missing, in the mean: the urgency
-            of a start falls by e with each such time by which its pool is ahead of the reference.
-        burst_weight: what the charge for bursts counts. It is an upper bound by far: it takes all of a burst
-            to be slowed wherever a GPU is missing, and each pool to have the room that it has now.
-        reclaim_s: for how long nobody has the GPUs of a guest that was sent back, seconds.
-    """
-
-    eps: float = 0.001
-    requeueable: float = 0.0
-    share: float = 0.0003
-    finish: float = 0.3
-    kinship: float = 0.3
-    patience_s: float = 3600.0
-    burst_weight: float = 0.02
-    reclaim_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("eps", "requeueable", "share", "finish", "kinship", "burst_weight"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
-        if not self.patience_s > 0.0:
-            raise ValueError(f"patience_s is {self.patience_s}, must be positive")
-        check_reclaim_s(self.reclaim_s)
 
 
 class Served(NamedTuple):
@@ -137,6 +102,7 @@ class Lender:
         self._high_s: dict[str, float] = {}
         self._used = np.zeros(pools)
         self._progress = KeptWork()
+        self._riders = Riders()
         self._queue: ReclaimQueue | None = None
         if settings.reclaim_s > 0.0:
             self._queue = ReclaimQueue(context.quotas, settings.reclaim_s, self._late_s)
@@ -163,28 +129,69 @@ class Lender:
         kept_s = self._progress.kept_s(job)
         self._progress.started(job, now_s)
         self.budget.started(job, now_s, kept_s)
-        kind = _OWN
         if job.job_id in self.lanes.guests:
-            kind = _REQUEUEABLE if self.may_send_back(job) else _GUEST
             self.budget.charge(job, charge)
         elif self._queue is not None:
             self._queue.started(job, now_s)
         # as old as the work done: that is what its forecast life is of
         begun_s, done_s = now_s - kept_s, self._progress.done_s(job) if job.restart_s else 0.0
-        self._book.add(self._entries[job.job_id], begun_s, self._group(job, kind), done_s)
+        self._book.add(self._entries[job.job_id], begun_s, self._group(job, self._kind(job)), done_s)
         self._used[self.rank[job.pool]] += job.num_gpus
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate; it was 1 since it started.
+
+        Raises:
+            ValueError: if it does not run.
+        """
+        self._progress.rate_changed(job, rate)
+        self.budget.rate_changed(job, now_s, rate)
+        self._book.rate_changed(job.job_id, now_s, rate)
+        if self._queue is not None:
+            self._queue.rate_changed(job, now_s, rate)
+
+    def rides(self, job: Job, now_s: float, host: Job) -> None:  # noqa: ARG002 - a fact has its instant
+        """A running job is on GPUs of a running host, and takes none itself until one of the two stops.
+
+        Everything else about it goes on: its line, its place in the lane, its reference. Where it is own, it
+        takes room in its lane.
+
+        Raises:
+            ValueError: if one of the two does not run or rides already, the job is a host, or the host has
+                too few GPUs that nobody shares.
+        """
+        for one in (job, host):
+            if not self.runs(one):
+                raise ValueError(
+                    f"job {job.job_id} cannot ride with {host.job_id}: {one.job_id} does not run"
+                )
+        self._riders.rides(job, host)
+        self._book.rides(job.job_id, host.job_id)
+        self._used[self.rank[job.pool]] -= job.num_gpus
+        self._regroup(host)
+
+    def alone(self, job: Job, now_s: float) -> None:  # noqa: ARG002 - a fact has its instant
+        """A rider has GPUs of its own; nothing changes if it had.
+
+        It has them without being told of it once its host has ended or was sent back.
+        """
+        host = self._riders.alone(job)
+        if host is not None:
+            self._book.alone(job.job_id)
+            self._used[self.rank[job.pool]] += job.num_gpus
+            self._regroup(host)
 
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
         if self.runs(job):
-            self._stops(job)
+            self._stops(job, now_s)
         else:
             self._waits(job, -1)
         self.lanes.ended(job)
         self.budget.ended(job, now_s)
         self._progress.ended(job)
         if self._queue is not None:
-            self._queue.ended(job)
+            self._queue.ended(job, now_s)
         for known in (self._entries, self._low_s, self._high_s, self.fresh, self.keys):
             known.pop(job.job_id, None)
 
@@ -192,9 +199,9 @@ class Lender:
         """A guest waits again, at its place."""
         self.lanes.sent_back(job)
         self.budget.sent_back(job, now_s)
-        self._stops(job)
         if self._queue is not None:
-            self._queue.sent_back(job, now_s)
+            self._queue.sent_back(job, now_s, self._riders.shared_gpus(job))
+        self._stops(job, now_s)
         if self._progress.sent_back(job, now_s) > 0.0:
             self._forecast_rest(job)
         self._waits(job, 1)
@@ -226,7 +233,7 @@ class Lender:
         return self._high_s[job.job_id]
 
     def used_gpus(self) -> FloatArray:
-        """(pools,) GPUs of the jobs that run."""
+        """(pools,) GPUs of the jobs that run; of riders none."""
         return self._used.copy()
 
     def cohort_of(self, job: Job) -> int:
@@ -240,14 +247,14 @@ class Lender:
         suffice either, the jobs whose reference start comes first are served first, and the others wait.
         """
         converted = self.lanes.advance()
-        self._usual.note(now_s, self.lanes.own_gpus())
+        self._usual.note(now_s, self.lanes.own_gpus() - self._riders.gpus_outside(self.lanes.guests))
         for job in converted:
-            self._book.move(job.job_id, self._group(job, _OWN))
+            self._regroup(job)
         due = self.lanes.due_in_order()
         if self._queue is not None:
             return self._serve_in_turn(self._queue, now_s, idle_gpus, (converted, due))
         victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus, now_s)
-        idle_gpus += sum(victim.num_gpus for victim in victims)
+        idle_gpus += self._riders.freed_gpus(victims)
         if sum(job.num_gpus for job in due) <= idle_gpus:
             starts = [Start(job, False) for job in due]
             idle_gpus -= sum(job.num_gpus for job in due)
@@ -263,7 +270,7 @@ class Lender:
             queue.converted(job, now_s)
         turn = queue.serve(now_s, idle_gpus, due)
         victims = self._victims_for(turn.missing_gpus, now_s)
-        if turn.waits and turn.short_gpus > sum(victim.num_gpus for victim in victims):
+        if turn.waits and turn.short_gpus > self._riders.freed_gpus(victims):
             return self._ration(due, now_s, Served(victims, converted, [], [], [], idle_gpus))
         starts = [Start(job, False) for job in turn.starts]
         holds = [Hold(job.pool, job.num_gpus) for job in turn.waits]
@@ -367,6 +374,7 @@ class Lender:
             quota_gpus=self._quota,
             stakes=self._stakes(now_s, num_waiting),
             bursts=self._bursts(now_s),
+            riding=self._book.riding(now_s).reshape(3, len(self.rank), -1)[_OWN],
             floor=self._usual.floor(peaks.shape[0]),
         )
 
@@ -412,16 +420,42 @@ class Lender:
         self._num_waiting[rank] += sign
         self._backlog[rank] += sign * job.num_gpus * self.fresh[job.job_id]
 
-    def _stops(self, job: Job) -> None:
+    def _stops(self, job: Job, now_s: float) -> None:
+        for one in self._riders.party(job):
+            self.alone(one, now_s)
         self._book.remove(job.job_id)
         self._used[self.rank[job.pool]] -= job.num_gpus
+
+    def _regroup(self, job: Job) -> None:
+        """Count a running job, and the host it is on, as what they are now."""
+        for one in (job, self._riders.host_of(job)):
+            if one is not None:
+                self._book.move(one.job_id, self._group(one, self._kind(one)))
+
+    def _kind(self, job: Job) -> int:
+        """A guest can be counted on to go back only together with its riders: they would keep its GPUs."""
+        if job.job_id not in self.lanes.guests:
+            return _OWN
+        return _REQUEUEABLE if self._are_guests(job, self.may_send_back) else _GUEST
+
+    def _are_guests(self, host: Job, can_go: Callable[[Job], bool]) -> bool:
+        """Whether a job and its riders are guests that can go."""
+        return all(one.job_id in self.lanes.guests and can_go(one) for one in self._riders.party(host))
 
     def _group(self, job: Job, kind: int) -> int:
         return kind * len(self.rank) + self.rank[job.pool]
 
     def _victims_for(self, missing_gpus: int, now_s: float) -> list[Job]:
-        """Requeueable guests that give up `missing_gpus`, or all; none that could be spared."""
+        """Requeueable guests that give up `missing_gpus`, or all; none that could be spared.
+
+        A rider frees nothing by itself; it goes right before its host, and where it cannot, both stay.
+        """
         if missing_gpus <= 0:
             return []
-        candidates = (job for job in reversed(self.lanes.guests.values()) if self.can_go_back(job))
-        return fewest(least_lost_first(candidates, self._progress, now_s), missing_gpus)
+        candidates = (
+            job
+            for job in reversed(self.lanes.guests.values())
+            if job.job_id not in self._riders and self._are_guests(job, self.can_go_back)
+        )
+        chosen = fewest(least_lost_first(candidates, self._progress, now_s), missing_gpus)
+        return [job for host in chosen for job in self._riders.party(host)]

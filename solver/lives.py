@@ -118,6 +118,12 @@ class LifeBook:
 
     P(alive at t) = S(age + t) / S(age). Jobs of one burst are a cohort: they are alike, see `Fates`.
 
+    An age is work done, and time ahead is the work that will be done in it at the rate of now: a job at rate
+    r is alive at t with S(age + r t) / S(age). Its rate may well rise before, so that is rather too much.
+
+    A rider's GPUs are inside its host's. As many of the host's are held until both have ended, and count in
+    the host's group and cohort; the rider counts nowhere else.
+
     Args:
         num_groups: groups are numbered from 0.
         num_counted: the first so many groups count for spread and cohorts.
@@ -133,9 +139,12 @@ class LifeBook:
         self._curves = np.ones((0, len(LIFE_EDGES_S)))
         self._start_s = np.zeros(0)
         self._done_s = np.zeros(0)
+        self._work_s = np.zeros(0)
+        self._rate = np.ones(0)
         self._width = np.zeros(0)
         self._group = np.zeros(0, dtype=np.intp)
         self._cohort = np.zeros(0, dtype=np.intp)
+        self._hosts: dict[int, int] = {}
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._slots
@@ -152,6 +161,7 @@ class LifeBook:
         self._curves[slot] = entry.curve
         self._start_s[slot] = start_s
         self._done_s[slot] = done_s
+        self._work_s[slot], self._rate[slot] = 0.0, 1.0
         self._width[slot] = entry.width
         self._group[slot] = group
         self._cohort[slot] = entry.cohort
@@ -160,44 +170,72 @@ class LifeBook:
         """A job changes its group."""
         self._group[self._slots[job_id]] = group
 
+    def rate_changed(self, job_id: str, now_s: float, rate: float) -> None:
+        """A job goes on at another rate; it was 1 since it was added."""
+        slot = self._slots[job_id]
+        if rate != self._rate[slot]:
+            self._work_s[slot] = self._ages_s(np.array([slot]), now_s)[0]
+            self._start_s[slot], self._rate[slot] = now_s, rate
+
+    def rides(self, job_id: str, host_id: str) -> None:
+        """A job is on GPUs of another one, which rides with nobody itself."""
+        self._hosts[self._slots[job_id]] = self._slots[host_id]
+
+    def alone(self, job_id: str) -> None:
+        """A job has GPUs of its own; nothing changes if it had."""
+        self._hosts.pop(self._slots[job_id], None)
+
     def remove(self, job_id: str) -> None:
-        """A job runs no more; unknown ones are ignored."""
+        """A job runs no more, and its riders have GPUs of their own; unknown ones are ignored."""
         slot = self._slots.pop(job_id, None)
         if slot is not None:
             self._width[slot] = 0.0
             self._free.append(slot)
+            self._hosts = {rider: host for rider, host in self._hosts.items() if slot not in (rider, host)}
+
+    def riding(self, now_s: float) -> FloatArray:
+        """(groups, offsets) expected width of each group's riders, which is inside the widths of hosts."""
+        found = np.zeros((self._num_groups, self._offsets_s.size))
+        if self._hosts:
+            slots = np.array(sorted(self._hosts))
+            share = self._share_alive(slots, now_s)
+            np.add.at(found, self._group[slots], self._width[slots][:, None] * share)
+        return found
 
     def alive(self, now_s: float) -> Alive:
         """What of each group is alive at each offset ahead.
 
         A job that has outlived its curve is taken to halve its chances with every doubling of its age.
         """
-        used = np.flatnonzero(self._width)
-        if used.size == 0:
+        lives = self.lives(now_s)
+        if lives.width.size == 0:
             nothing = np.zeros(self._offsets_s.size)
             return Alive(np.zeros((self._num_groups, self._offsets_s.size)), nothing, (), nothing)
-        width, group = self._width[used][:, None], self._group[used]
-        share = self._share_alive(used, now_s)
+        width, group, share = lives.width[:, None], lives.group, lives.share
         member = (group == np.arange(self._num_groups)[:, None]).astype(float)
         is_counted = group < self._num_counted
         spread = np.where(is_counted[:, None], width**2 * share * (1.0 - share), 0.0)
-        cohorts, common = self._cohorts(used[is_counted], share[is_counted], spread[is_counted])
+        counted = RunningLives(
+            lives.group[is_counted], lives.width[is_counted], lives.cohort[is_counted], share[is_counted]
+        )
+        cohorts, common = self._cohorts(counted, spread[is_counted])
         return Alive(member @ (width * share), spread.sum(axis=0), cohorts, common)
 
     def lives(self, now_s: float) -> RunningLives:
-        """The running jobs one by one."""
+        """The running jobs one by one; in place of a rider the GPUs that it shares."""
         used = np.flatnonzero(self._width)
-        return RunningLives(
+        lives = RunningLives(
             self._group[used], self._width[used], self._cohort[used], self._share_alive(used, now_s)
         )
+        if self._hosts:
+            pairs = sorted(self._hosts.items())
+            riders, hosts = (np.searchsorted(used, slots) for slots in zip(*pairs, strict=True))
+            _share_gpus(lives, riders, hosts)
+        return lives
 
-    def _cohorts(
-        self, used: NDArray[np.intp], share: FloatArray, spread: FloatArray
-    ) -> tuple[tuple[Cohort, ...], FloatArray]:
-        width = self._width[used]
-        keys, place = np.unique(
-            self._cohort[used] * self._num_groups + self._group[used], return_inverse=True
-        )
+    def _cohorts(self, lives: RunningLives, spread: FloatArray) -> tuple[tuple[Cohort, ...], FloatArray]:
+        width, share = lives.width, lives.share
+        keys, place = np.unique(lives.cohort * self._num_groups + lives.group, return_inverse=True)
         total = np.bincount(place, weights=width, minlength=keys.size)
         alive = np.zeros((keys.size, share.shape[1]))
         np.add.at(alive, place, width[:, None] * share)
@@ -216,13 +254,22 @@ class LifeBook:
 
     def _share_alive(self, used: NDArray[np.intp], now_s: float) -> FloatArray:
         """(jobs, offsets) P(alive at the offset | alive now)."""
-        ages_s = np.maximum(now_s - self._start_s[used], 0.0)[:, None]
+        ages_s = self._ages_s(used, now_s)[:, None]
         done_s = self._done_s[used][:, None]
         if not (done_s > ages_s).any():
-            return alive_given_age(self._curves[used], ages_s, self._offsets_s)
+            return alive_given_age(self._curves[used], ages_s, self._work_ahead_s(used))
         loads_s = np.maximum(done_s - ages_s, 0.0)
-        left_s = np.maximum(self._offsets_s - loads_s, 0.0)
+        left_s = np.maximum(self._work_ahead_s(used) - loads_s, 0.0)
         return alive_given_age(self._curves[used], np.maximum(ages_s, done_s), left_s)
+
+    def _ages_s(self, used: NDArray[np.intp], now_s: float) -> FloatArray:
+        """(jobs,) work done, seconds; at rate 1 exactly the time since the start."""
+        ran_s = np.maximum(now_s - self._start_s[used], 0.0)
+        return np.asarray(self._work_s[used] + self._rate[used] * ran_s)
+
+    def _work_ahead_s(self, used: NDArray[np.intp]) -> FloatArray:
+        """(jobs, offsets) work that will have been done by each offset, seconds."""
+        return np.asarray(self._rate[used][:, None] * self._offsets_s)
 
     def _grow(self) -> None:
         more = max(64, self._width.size)
@@ -230,9 +277,23 @@ class LifeBook:
         self._curves = np.vstack([self._curves, np.ones((more, self._curves.shape[1]))])
         self._start_s = np.concatenate([self._start_s, np.zeros(more)])
         self._done_s = np.concatenate([self._done_s, np.zeros(more)])
+        self._work_s = np.concatenate([self._work_s, np.zeros(more)])
+        self._rate = np.concatenate([self._rate, np.ones(more)])
         self._width = np.concatenate([self._width, np.zeros(more)])
         self._group = np.concatenate([self._group, np.zeros(more, dtype=np.intp)])
         self._cohort = np.concatenate([self._cohort, np.zeros(more, dtype=np.intp)])
+
+
+def _share_gpus(lives: RunningLives, riders: NDArray[np.intp], hosts: NDArray[np.intp]) -> None:
+    """Let riders' entries stand for the GPUs shared: held while either lives, and their hosts'.
+
+    Of its own a host has what is left.
+    """
+    both_ended = (1.0 - lives.share[riders]) * (1.0 - lives.share[hosts])
+    lives.share[riders] = 1.0 - both_ended
+    lives.group[riders] = lives.group[hosts]
+    lives.cohort[riders] = lives.cohort[hosts]
+    np.subtract.at(lives.width, hosts, lives.width[riders])
 
 
 class Cohorts:

@@ -5,7 +5,8 @@ of those still to arrive, pool by pool,
 
     need = o + g + min(b, quota - o) + min(a, quota - o - b - g)
 
-(each bracket at least 0). Guests count where they are until they end. Jobs that wait are taken to stand
+(each bracket at least 0; of each quota, what its own jobs take that ride with others is left out too).
+Guests count where they are until they end. Jobs that wait are taken to stand
 before the guests in line, those to come behind them, so conversions are not counted twice. Widths o and b
 are means of what is still alive when the cell begins, given its age. Of g, siblings of a burst share their
 fate (`solver.lives.Fates`), scenario by scenario; the rest of its spread is integrated as a normal one over
@@ -108,6 +109,8 @@ class Ahead:
         quota_gpus: (pools,).
         stakes: what it means to let lane starts wait.
         bursts: what is too rare for the scenarios.
+        riding: (pools, cells) mean width alive of own jobs that ride with others: it takes room in their lane
+            and no GPUs; or (1, 1).
         floor: (scenarios, cells) what own jobs hold at least, all pools together (`solver.usual`); or (1, 1).
     """
 
@@ -122,6 +125,7 @@ class Ahead:
     quota_gpus: FloatArray
     stakes: Stakes
     bursts: Bursts
+    riding: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
     floor: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
 
 
@@ -191,6 +195,7 @@ class LookAhead:
         self._ahead = ahead
         self._capacity_gpus = capacity_gpus
         self._quota = ahead.quota_gpus
+        self._lane = ahead.quota_gpus[:, None] - ahead.own - ahead.riding
         self._num_scenarios = ahead.peaks.shape[0]
         self._guest = self._guests()
         # a guest that can be sent back is, to a lane, a job that waits
@@ -262,7 +267,7 @@ class LookAhead:
 
         Where its own lane would have started it, urgently, it was needed before.
         """
-        room = np.maximum(self._quota[:, None] - self._ahead.own, 0.0)
+        room = np.maximum(self._lane, 0.0)
         is_reached = (self._backlog <= room).astype(float)
         return np.asarray(1.0 - self._ahead.stakes.backlog_urgency * is_reached)
 
@@ -376,7 +381,7 @@ class LookAhead:
 
     def _due(self, pool: int, guest: FloatArray, backlog: FloatArray) -> Lane:
         """What a lane is going to start, given its guests and its backlog."""
-        room = np.maximum(self._quota[pool] - self._ahead.own[pool], 0.0)
+        room = np.maximum(self._lane[pool], 0.0)
         left = np.maximum(room - backlog - guest, 0.0)
         # rounding may leave a backlog of all but nothing below nothing
         due = np.minimum(np.maximum(backlog, 0.0), room)

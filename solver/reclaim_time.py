@@ -79,15 +79,24 @@ class ReclaimQueue:
         self._quotas = dict(quotas)
         self._reclaim_s = reclaim_s
         self._late_s = late_s
+        self._rates: dict[str, tuple[float, float]] = {}
         self._incoming: deque[tuple[float, int]] = deque()
         self._running: dict[str, dict[str, tuple[Job, float]]] = {pool: {} for pool in quotas}
         self._just_ended: dict[str, float] = {}
         self._due: dict[str, _Due] = {}
         self._strained_s: dict[str, float] = {}
 
-    def sent_back(self, job: Job, now_s: float) -> None:
-        """A guest was stopped: its GPUs come free later."""
-        self._incoming.append((now_s + self._reclaim_s, job.num_gpus))
+    def sent_back(self, job: Job, now_s: float, shared_gpus: int = 0) -> None:
+        """A guest was stopped: its GPUs come free later, but for those that it shared with somebody."""
+        self._rates.pop(job.job_id, None)
+        self._incoming.append((now_s + self._reclaim_s, job.num_gpus - shared_gpus))
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate: below 1, an own one becomes later while it runs."""
+        ran = self._running[job.pool].get(job.job_id)
+        if ran is not None:
+            self._running[job.pool][job.job_id] = (job, self._bound_s(ran, now_s))
+        self._rates[job.job_id] = (rate, now_s)
 
     def started(self, job: Job, now_s: float) -> None:
         """An own job starts."""
@@ -96,15 +105,19 @@ class ReclaimQueue:
         self._running[job.pool][job.job_id] = (job, min(bound_s, self._late_s(job, now_s)))
 
     def converted(self, job: Job, now_s: float) -> None:
-        """A guest has become own: it started before its lane reached it."""
+        """A guest has become own: it started before its lane reached it, and has lost no more since."""
+        if job.job_id in self._rates:
+            self._rates[job.job_id] = (self._rates[job.job_id][0], now_s)
         self._running[job.pool][job.job_id] = (job, self._base_s(job, now_s))
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: Job, now_s: float) -> None:
         """A job is gone, whatever it did."""
         self._due.pop(job.job_id, None)
         ran = self._running[job.pool].pop(job.job_id, None)
         if ran is not None:
-            self._just_ended[job.pool] = max(ran[1], self._just_ended.get(job.pool, 0.0))
+            bound_s = self._bound_s(ran, now_s)
+            self._just_ended[job.pool] = max(bound_s, self._just_ended.get(job.pool, 0.0))
+        self._rates.pop(job.job_id, None)
 
     def serve(self, now_s: float, idle_gpus: int, due: Sequence[Job]) -> Turn:
         """Who starts and who waits; to be asked at every instant at which something happened.
@@ -142,9 +155,15 @@ class ReclaimQueue:
     def _base_s(self, job: Job, now_s: float) -> float:
         """How late a job is at most that its lane reaches now: as late as whoever that waited for."""
         pool = job.pool
-        bounds = [bound_s for _, bound_s in self._running[pool].values()]
+        bounds = [self._bound_s(ran, now_s) for ran in self._running[pool].values()]
         bounds += [one.base_s + self._reclaim_s for one in self._due.values() if one.job.pool == pool]
         return min(max([*bounds, self._just_ended.get(pool, 0.0)]), self._late_s(job, now_s))
+
+    def _bound_s(self, ran: tuple[Job, float], now_s: float) -> float:
+        """How late an own job that runs is at most: work lost to its rate makes it later."""
+        job, bound_s = ran
+        rate, since_s = self._rates.get(job.job_id, (1.0, now_s))
+        return bound_s + (1.0 - rate) * (now_s - since_s)
 
     def _in_turn(self, idle_gpus: int) -> tuple[list[Job], list[Job], int]:
         """Whoever needed GPUs first gets them first; what is kept for a pool, when that was strained."""
@@ -179,7 +198,7 @@ class ReclaimQueue:
         if self._reclaim_s > SLOWED_AFTER_S:
             return
         late_s = {
-            pool: max((bound_s for _, bound_s in running.values()), default=0.0)
+            pool: max((self._bound_s(ran, now_s) for ran in running.values()), default=0.0)
             for pool, running in self._running.items()
         }
         waiting = {job.job_id for job in waits}

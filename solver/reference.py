@@ -10,6 +10,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from domain.jobs import Job
+from domain.work import WorkDone
 from solver.line import Line
 
 
@@ -32,17 +33,10 @@ class Fact(NamedTuple):
     quota_gpus: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a job really is: `work_s` (solo-equivalent) done at `since_s`, growing at `rate` from there."""
+class Progress(WorkDone):
+    """How far a job really is, against a reference."""
 
-    work_s: float = 0.0
-    rate: float = 0.0
-    since_s: float = 0.0
-
-    def work_at(self, now_s: float) -> float:
-        """Work done by `now_s`, seconds of running alone."""
-        return self.work_s + self.rate * (now_s - self.since_s)
+    __slots__ = ()
 
     def slack_s(self, reference_start_s: float, now_s: float) -> float:
         """How far reality is ahead at `now_s` of a reference that has run the job since its start.

@@ -48,8 +48,8 @@ class Shadow:
 
     def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
         """A running job goes on at another rate; the reference counts solo-equivalent work."""
-        work_s = self._reality.progress_of(job.job_id).work_at(now_s)
-        self._progress(job, Progress(work_s, rate, now_s), now_s)
+        progress = self._reality.progress_of(job.job_id)
+        self._progress(job, progress.at_rate(rate, now_s), now_s)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us: repeated work is ours, the reference does not move.
@@ -122,6 +122,13 @@ class Shadow:
         """Early-reference starts of what waits there in one pool (`Reference.forecast_starts`)."""
         self.advance(now_s)
         return self._early[pool].forecast_starts(now_s, least_work_s)
+
+    def alone_since_s(self, job: Job, now_s: float) -> float:
+        """Since when a running job would run if it had lost no work to rates below 1; later while it does.
+
+        It ends later than in a reference by what this is later than its start there.
+        """
+        return self._reality.progress[job.job_id].alone_since_s(now_s)
 
     def exact_start_s(self, job: Job) -> float | None:
         """Start in the exact reference (what is measured); None while it is not known."""

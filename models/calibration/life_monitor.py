@@ -13,6 +13,7 @@ import numpy as np
 from domain.forecasts import LIFE_EDGES_S, LifetimeForecaster
 from domain.jobs import Job
 from domain.observers import Observer
+from domain.work import WorkDone, started_at
 from models.calibration.monitor import LIFE, ForecastMonitor, StreamKey
 from models.calibration.pits import PitLevelRow, pit_reliability
 
@@ -68,7 +69,7 @@ class _Said:
     survival: Sequence[float] | None
     quantile_s: float
     burst: _Burst
-    started_s: float | None = None
+    run: WorkDone | None = None
     reached_s: float = 0.0
     attempt: int = 0
     is_decided: bool = False
@@ -76,8 +77,7 @@ class _Said:
     has_ended: bool = False
 
     def age_s(self, now_s: float) -> float:
-        running_s = 0.0 if self.started_s is None else now_s - self.started_s
-        return max(self.reached_s, running_s)
+        return max(self.reached_s, 0.0 if self.run is None else self.run.work_at(now_s))
 
     def pit_at(self, now_s: float) -> float:
         """F(life), or F(age) while nothing more is known."""
@@ -85,7 +85,7 @@ class _Said:
 
     def close(self, lived_s: float, *, has_ended: bool) -> None:
         """Keep the transform and forget the curve."""
-        self.reached_s, self.started_s = lived_s, None
+        self.reached_s, self.run = lived_s, None
         self.pit, self.has_ended, self.survival = self.pit_at(0.0), has_ended, None
 
 
@@ -114,8 +114,7 @@ class LifeMonitor(Observer):
     outcome at `level` is known as soon as the job ends or its age passes the quantile, whichever is first:
     waiting for the ends of long lives would report an episode when it is over. A job that is cancelled
     before that has no outcome. One that was sent back starts from zero and stays one job; its record goes by
-    the greatest age it has reached. Ages go by the clock, so a job that shares its GPU may be called longer
-    than its quantile before its work is done.
+    the greatest age it has reached. An age is work done: a job that shares its GPU grows older more slowly.
 
     The jobs of a burst live alike and share the weight of one outcome: what the monitor asks is whether one
     burst after the other is longer than said.
@@ -181,10 +180,23 @@ class LifeMonitor(Observer):
         said = self._note(job)
         if not said.attempt:
             self._groups.add(job, said)
-        said.started_s = now_s
+        said.run = started_at(now_s)
+        self._await(job, said, said.run)
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate: it passes its quantile at another instant."""
+        self._pass_time(now_s)
+        self._observer.rate_changed(job, now_s, rate)
+        known = self._open.get(job.job_id)
+        if known is not None and known[1].run is not None and known[1].run.rate != rate:
+            known[1].run = known[1].run.at_rate(rate, now_s)
+            self._await(job, known[1], known[1].run)
+
+    def _await(self, job: Job, said: _Said, run: WorkDone) -> None:
+        """Note when a job passes its quantile; what was noted of it before is void."""
         said.attempt += 1
         if not said.is_decided and math.isfinite(said.quantile_s):
-            heapq.heappush(self._overdue, (now_s + said.quantile_s, job.job_id, said.attempt))
+            heapq.heappush(self._overdue, (run.reaches_s(said.quantile_s), job.job_id, said.attempt))
             if len(self._overdue) > 2 * len(self._open) + 64:
                 self._overdue = [one for one in self._overdue if self._is_awaited(*one[1:])]
                 heapq.heapify(self._overdue)
@@ -195,7 +207,7 @@ class LifeMonitor(Observer):
         self._observer.sent_back(job, now_s)
         known = self._open.get(job.job_id)
         if known is not None:
-            known[1].reached_s, known[1].started_s = known[1].age_s(now_s), None
+            known[1].reached_s, known[1].run = known[1].age_s(now_s), None
 
     def ended(self, job: Job, now_s: float, duration_s: float) -> None:
         """A job has ended: its outcome is known."""
@@ -270,9 +282,9 @@ class LifeMonitor(Observer):
                 self._decide(*self._open[job_id], True, at_s)
 
     def _is_awaited(self, job_id: str, attempt: int) -> bool:
-        """Whether this attempt of a job still runs."""
+        """Whether this attempt of a job still runs, at the same rate."""
         known = self._open.get(job_id)
-        return known is not None and known[1].started_s is not None and known[1].attempt == attempt
+        return known is not None and known[1].run is not None and known[1].attempt == attempt
 
     def _decide(self, job: Job, said: _Said, is_miss: bool, now_s: float) -> None:
         if not said.is_decided:

@@ -35,7 +35,7 @@ class _Lives:
         self.gpus: list[int] = []
         self.life_s: list[float] = []  # infinite while it has not ended
         self.open: dict[str, tuple[int, Job]] = {}
-        self.reached: dict[str, tuple[float, float]] = {}  # since when it runs, greatest age before that
+        self.most_s: dict[str, float] = {}  # greatest age in runs that were stopped, of all that have run
 
 
 class DemandFacts:
@@ -76,17 +76,20 @@ class DemandFacts:
         self._expected = None
         place = self._place[job.pool]
         self._running.started(place, job, now_s)
-        reached = self._lives[place].reached
-        reached[job.job_id] = (now_s, reached[job.job_id][1] if job.job_id in reached else 0.0)
+        self._lives[place].most_s.setdefault(job.job_id, 0.0)
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate."""
+        self._expected = None
+        self._running.rate_changed(job, now_s, rate)
 
     def stopped(self, job: Job, now_s: float) -> None:
         """A job runs no longer, and has not ended."""
         self._expected = None
+        most_s = self._lives[self._place[job.pool]].most_s
+        if job.job_id in most_s:
+            most_s[job.job_id] = max(most_s[job.job_id], self._running.age_s(job, now_s))
         self._running.stopped(job, now_s)
-        reached = self._lives[self._place[job.pool]].reached
-        if job.job_id in reached:
-            began_s, most_s = reached[job.job_id]
-            reached[job.job_id] = (math.inf, max(most_s, now_s - began_s))
 
     def ended(self, job: Job, now_s: float, duration_s: float) -> None:
         """A job has ended."""
@@ -96,14 +99,13 @@ class DemandFacts:
         self._running.ended(place, job, now_s, duration_s)
         lives = self._lives[place]
         lives.life_s[lives.open.pop(job.job_id)[0]] = duration_s
-        lives.reached.pop(job.job_id, None)
+        lives.most_s.pop(job.job_id, None)
 
     def withdrawn(self, job: Job, now_s: float) -> None:
         """A job was withdrawn by its user: it counts as having lived to the age it reached."""
         self.stopped(job, now_s)
         lives = self._lives[self._place[job.pool]]
-        _, most_s = lives.reached.pop(job.job_id, (0.0, 0.0))
-        lives.life_s[lives.open.pop(job.job_id)[0]] = most_s
+        lives.life_s[lives.open.pop(job.job_id)[0]] = lives.most_s.pop(job.job_id, 0.0)
 
     def leave_untold(self, now_s: float) -> None:
         """Let the jobs that run now end when they are expected to, unless something is told of them."""
@@ -159,8 +161,7 @@ class DemandFacts:
         return np.minimum(outcome, self._quotas)
 
     def _is_likely_beyond(self, place: int, job: Job, needed_s: float, now_s: float) -> bool:
-        began_s, most_s = self._lives[place].reached.get(job.job_id, (math.inf, 0.0))
-        age_s = max(most_s, now_s - began_s)
+        age_s = max(self._lives[place].most_s.get(job.job_id, 0.0), self._running.age_s(job, now_s))
         return age_s >= needed_s or self._running.likely_life_s(place, job, age_s) > needed_s
 
 

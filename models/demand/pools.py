@@ -121,6 +121,12 @@ class PoolDemand(Observer):
             self._facts.started(job, now_s)
             self._stretches.started(job, now_s)
 
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate: it is as old as the work it has done."""
+        if self._hear(job, now_s):
+            self._facts.rate_changed(job, now_s, rate)
+            self._stretches.rate_changed(job, now_s, rate)
+
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us and waits again."""
         if self._hear(job, now_s):

@@ -58,6 +58,11 @@ class RandomDemand(Observer):
         if job.job_id in self._told:
             self._stretches.started(job, now_s)
 
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate."""
+        if job.job_id in self._told:
+            self._stretches.rate_changed(job, now_s, rate)
+
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us and waits again."""
         if job.job_id in self._told:

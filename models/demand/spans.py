@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
+from domain.work import WorkDone
 
 Floats = NDArray[np.float64]
 
@@ -139,7 +140,8 @@ class RunningJobs:
         self._places: dict[str, int] = {}
         self._free: list[int] = []
         self._curves = np.zeros((0, NUM_BINS + 1))
-        self._numbers = np.zeros((0, 4))  # pool, GPUs, instant at which its age was 0, instant it leaves
+        # pool, GPUs, an instant, instant it leaves, rate, its age at the former instant
+        self._numbers = np.zeros((0, 6))
         self._untold: set[str] = set()
 
     def started(self, pool: int, job: Job, now_s: float, age_s: float = 0.0) -> None:
@@ -148,7 +150,23 @@ class RunningJobs:
         place = self._free.pop() if self._free else self._grow()
         self._places[job.job_id] = place
         self._curves[place] = self._tables.curve(_keys(pool, job))
-        self._numbers[place] = (pool, job.num_gpus, now_s - age_s, np.inf)
+        self._numbers[place] = (pool, job.num_gpus, now_s - age_s, np.inf, 1.0, 0.0)
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate; one that does not run is ignored."""
+        place = self._places.get(job.job_id)
+        if place is not None and self._numbers[place, 4] != rate:
+            age_s = self._age_s(place, now_s)
+            self._numbers[place, 2], self._numbers[place, 4:] = now_s, (rate, age_s)
+
+    def age_s(self, job: Job, now_s: float) -> float:
+        """Work that a running job has done, seconds; 0 for one that does not run."""
+        place = self._places.get(job.job_id)
+        return 0.0 if place is None else self._age_s(place, now_s)
+
+    def _age_s(self, place: int, now_s: float) -> float:
+        _, _, since_s, _, rate, work_s = self._numbers[place].tolist()
+        return WorkDone(work_s, rate, since_s).work_at(now_s)
 
     def stopped(self, job: Job, now_s: float, *, counts: bool = True) -> None:
         """A job runs no longer but has not ended: it counts up to the age it reached."""
@@ -156,11 +174,11 @@ class RunningJobs:
         self._untold.discard(job.job_id)
         if place is None:
             return
-        pool, _, began_s, _ = self._numbers[place].tolist()
+        pool, age_s = int(self._numbers[place, 0]), self._age_s(place, now_s)
         self._numbers[place, 3] = -np.inf
         self._free.append(place)
         if counts:
-            self._tables.add(_keys(int(pool), job), now_s - began_s, is_over=False)
+            self._tables.add(_keys(pool, job), age_s, is_over=False)
 
     def ended(self, pool: int, job: Job, now_s: float, duration_s: float) -> None:
         """A job has ended."""
@@ -170,8 +188,9 @@ class RunningJobs:
     def leave_untold(self, now_s: float) -> None:
         """Let each job that runs now leave at the median of its remaining life, unless told of again."""
         for place in self._places.values():
-            age_s = now_s - self._numbers[place, 2]
-            self._numbers[place, 3] = self._numbers[place, 2] + self._likely_s(self._curves[place], age_s)
+            likely_s = self._likely_s(self._curves[place], self._age_s(place, now_s))
+            _, _, since_s, _, rate, work_s = self._numbers[place].tolist()
+            self._numbers[place, 3] = WorkDone(work_s, rate, since_s).reaches_s(likely_s)
 
     def likely_life_s(self, pool: int, job: Job, age_s: float) -> float:
         """Median life of a job that has lived `age_s`; twice its age where the curve never says."""
@@ -187,11 +206,12 @@ class RunningJobs:
         is_running = self._numbers[:, 3] > now_s
         numbers, curves = self._numbers[is_running], self._curves[is_running]
         pool, gpus = numbers[:, 0].astype(np.intp), numbers[:, 1]
-        age_s = now_s - numbers[:, 2]
+        rate = numbers[:, 4]
+        age_s = numbers[:, 5] + rate * (now_s - numbers[:, 2])
         columns = [np.ones(len(pool)), gpus]
         alive = ln_alive(curves, age_s)
         for window_s in windows_s:
-            ends = -np.expm1(ln_alive(curves, age_s + window_s) - alive)
+            ends = -np.expm1(ln_alive(curves, age_s + rate * window_s) - alive)
             columns += [ends, ends * gpus]
         return np.stack([np.bincount(pool, one, num_pools) for one in columns], axis=1).astype(np.float64)
 
@@ -204,7 +224,7 @@ class RunningJobs:
         """Twice as many places; one of the new ones."""
         old, added = len(self._curves), max(16, len(self._curves))
         self._curves = np.concatenate([self._curves, np.zeros((added, NUM_BINS + 1))])
-        empty = np.zeros((added, 4))
+        empty = np.zeros((added, 6))
         empty[:, 3] = -np.inf
         self._numbers = np.concatenate([self._numbers, empty])
         self._free = list(range(old + added - 1, old, -1))

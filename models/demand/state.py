@@ -39,7 +39,7 @@ WALK: Final = Walk(
         Cadence: "_instants _periods _due",
         Due: "",
         _RecentLoads: "_busy _window_s",
-        _Lives: "gpus life_s open reached",
+        _Lives: "gpus life_s open most_s",
         GapTables: "_tables _last_s _gap_class _curves",
         RunningJobs: "_tables _places _free _curves _numbers _untold",
         SpanTables: "_tables",
@@ -57,7 +57,7 @@ WALK: Final = Walk(
         CorrectedStretches: f"{_NEAREST} _watched_s _tilts _rates _open",
         _Watched: " ".join(field.name for field in fields(_Watched)),
         Burst: "",
-        PoolLog: "submit_s gpus uniform start_s ended_s duration_s stops",
+        PoolLog: "submit_s gpus uniform start_s ended_s duration_s stops slower",
         Job: " ".join(field.name for field in fields(Job)),
     }
 )

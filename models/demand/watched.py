@@ -98,6 +98,11 @@ class WatchedDemand(Observer):
         self._hear(job, now_s)
         self._demand.started(job, now_s)
 
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate."""
+        self._hear(job, now_s)
+        self._demand.rate_changed(job, now_s, rate)
+
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us and waits again."""
         self._hear(job, now_s)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
+from domain.work import WorkDone, started_at
 from models.lifetime.keys import KEY_KINDS, SPECIFIC_FIRST, JobKeys, Key, keys_of
 from models.lifetime.limit_use import PLAIN_USE, RELATIVE_USE, LimitUse
 from models.lifetime.names import SimilarNames
@@ -66,6 +67,8 @@ _FIRST_CROSSING: Final = bisect_left(LIFE_EDGES_S, 512.0)
 _CROSSINGS: Final = tuple(range(_FIRST_CROSSING, NUM_BINS, 3))
 """Bins at whose end a running job is credited with what it has passed; shorter lives when they end."""
 
+_CROSSED_S: Final = tuple(LIFE_EDGES_S[place] for place in _CROSSINGS)
+
 _SIMILAR: Final = KEY_KINDS.index("similar name")
 """Its lives are those of another name: a job adds nothing to them."""
 _HOUR_S: Final = 3600.0
@@ -103,11 +106,11 @@ class OpenJob:
         features: as of its submit.
         keys: what it is grouped by.
         kin, family: its siblings.
-        started_s: since when it runs, None while it does not.
+        run: what it has done since it was started, None while it does not run.
         reached_s: greatest age at which an earlier run was stopped.
         stopped_s: when that was.
         next_bin: first bin in which it has not been counted yet.
-        attempt: how often it was started.
+        attempt: how often it was started, or went on at another rate.
     """
 
     job: Job
@@ -115,16 +118,19 @@ class OpenJob:
     keys: JobKeys
     kin: Kin
     family: int
-    started_s: float | None = None
+    run: WorkDone | None = None
     reached_s: float = 0.0
     stopped_s: float = -math.inf
     next_bin: int = 0
     attempt: int = 0
 
     def age_s(self, now_s: float) -> float:
-        """How long it has lived at least."""
-        running_s = 0.0 if self.started_s is None else now_s - self.started_s
-        return max(self.reached_s, running_s)
+        """How long it has lived at least, seconds of work."""
+        return max(self.reached_s, self.ran_s(now_s))
+
+    def ran_s(self, now_s: float) -> float:
+        """Work done since it was started, seconds; 0 while it does not run."""
+        return 0.0 if self.run is None else self.run.work_at(now_s)
 
     def seen_s(self, now_s: float) -> float:
         """When it had that age."""
@@ -171,14 +177,26 @@ class FeatureHistory:
     def started(self, job: Job, now_s: float) -> None:
         """A job runs, from zero."""
         known = self.submitted(job, now_s)
-        if known.started_s is not None:
+        if known.run is not None:
             self._forget_run(known)
-        known.started_s = now_s
+        known.run = started_at(now_s)
         known.attempt += 1
         self.running.setdefault(known.keys.pool_width, {})[job.job_id] = now_s
         self.queue.started(job)
-        self.siblings.started(known.kin, known.family, now_s)
+        self.siblings.started(known.kin, known.family, known.run)
         self._await_crossing(known, 0)
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate; of one that does not run nothing is kept."""
+        known = self.open_jobs.get(job.job_id)
+        if known is None or known.run is None or known.run.rate == rate:
+            return
+        self._advance(now_s)
+        self.siblings.stopped(known.kin, known.family, known.run)
+        known.run = known.run.at_rate(rate, now_s)
+        self.siblings.started(known.kin, known.family, known.run)
+        known.attempt += 1
+        self._await_crossing(known, bisect_left(_CROSSED_S, known.run.work_s))
 
     def stopped(self, job: Job, now_s: float) -> None:
         """A job no longer runs and has not ended: it was sent back, or nothing more is heard of it."""
@@ -219,7 +237,7 @@ class FeatureHistory:
         while self.crossings and self.crossings[0][0] < now_s:
             _, job_id, attempt, place = heapq.heappop(self.crossings)
             known = self.open_jobs.get(job_id)
-            if known is None or known.started_s is None or known.attempt != attempt:
+            if known is None or known.run is None or known.attempt != attempt:
                 continue
             self._survived(known, _CROSSINGS[place] + 1)
             self._await_crossing(known, place + 1)
@@ -231,23 +249,23 @@ class FeatureHistory:
             known.next_bin = stop
 
     def _await_crossing(self, known: OpenJob, place: int) -> None:
-        if place < len(_CROSSINGS) and known.started_s is not None:
-            at_s = known.started_s + LIFE_EDGES_S[_CROSSINGS[place]]
+        if place < len(_CROSSINGS) and known.run is not None:
+            at_s = known.run.reaches_s(_CROSSED_S[place])
             heapq.heappush(self.crossings, (at_s, known.job.job_id, known.attempt, place))
 
     def _forget_run(self, known: OpenJob) -> None:
         """From running to waiting, if it runs."""
-        started_s = known.started_s
-        if started_s is None:
+        run = known.run
+        if run is None:
             return
-        known.started_s = None
+        known.run = None
         first = known.keys.pool_width
         starts = self.running[first]
         del starts[known.job.job_id]
         if not starts:
             del self.running[first]
         self.queue.stopped(known.job)
-        self.siblings.stopped(known.kin, known.family, started_s)
+        self.siblings.stopped(known.kin, known.family, run)
 
     def _features(self, job: Job, keys: JobKeys, family: Family, now_s: float) -> JobFeatures:
         hazards, exposed = self.tables.hazards(keys.chains)
@@ -303,6 +321,7 @@ class FeatureHistory:
         starts = self.running.get(keys.pool_width)
         if not starts:
             return (math.nan, math.nan)
-        middle_s = next(islice(starts.values(), len(starts) // 2, None))
-        oldest_s = next(iter(starts.values()))
-        return (math.log(max(1.0, now_s - middle_s)), math.log(max(1.0, now_s - oldest_s)))
+        middle = next(islice(starts, len(starts) // 2, None))
+        ages_s = (self.open_jobs[job_id].ran_s(now_s) for job_id in (middle, next(iter(starts))))
+        middle_s, oldest_s = ages_s
+        return (math.log(max(1.0, middle_s)), math.log(max(1.0, oldest_s)))

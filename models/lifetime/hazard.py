@@ -115,6 +115,11 @@ class HazardLifetimes(Observer):
         self._now_s = max(self._now_s, now_s)
         self._history.started(job, now_s)
 
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate: it is as old as the work it has done."""
+        self._now_s = max(self._now_s, now_s)
+        self._history.rate_changed(job, now_s, rate)
+
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest was stopped by us: it has lived at least that long, and starts from zero."""
         self._now_s = max(self._now_s, now_s)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from domain.jobs import Job
+from domain.work import WorkDone
 from models.lifetime.names import template_of
 
 BURST_GAP_S: Final = 600.0
@@ -25,7 +26,9 @@ class Family:
 
     Attributes:
         submitted, running, ended: how many.
-        sum_start_s: sum of the starts of those that run, seconds.
+        sum_start_s: sum of the starts of those that run, less the work done by then, seconds.
+        lost_rate: sum of what those that run lose each second to rates below 1.
+        lost_from_s: the same, each times its start, seconds.
         sum_ln_life: sum of the ln lives of those that have ended.
         last_ln_life: of the one that ended last; NaN before.
         last_submit_s: when the last one was submitted.
@@ -36,10 +39,26 @@ class Family:
     running: int = 0
     ended: int = 0
     sum_start_s: float = 0.0
+    lost_rate: float = 0.0
+    lost_from_s: float = 0.0
     sum_ln_life: float = 0.0
     last_ln_life: float = math.nan
     last_submit_s: float = math.nan
     number: int = 0
+
+    def runs(self, run: WorkDone, sign: int) -> None:
+        """One more runs, or one less."""
+        self.running += sign
+        self.sum_start_s += sign * (run.since_s - run.work_s)
+        self.lost_rate += sign * (1.0 - run.rate)
+        self.lost_from_s += sign * (1.0 - run.rate) * run.since_s
+        if not self.running:
+            self.sum_start_s = self.lost_rate = self.lost_from_s = 0.0
+
+    def mean_age_s(self, now_s: float) -> float:
+        """Mean work that those that run have done, seconds."""
+        lost_s = self.lost_rate * now_s - self.lost_from_s
+        return now_s - (self.sum_start_s + lost_s) / self.running
 
 
 class Siblings:
@@ -66,19 +85,17 @@ class Siblings:
         family.submitted += 1
         family.last_submit_s = now_s
 
-    def started(self, kin: Kin, number: int, now_s: float) -> None:
+    def started(self, kin: Kin, number: int, run: WorkDone) -> None:
         """A job of a family runs."""
         family = self._known(kin, number)
         if family is not None:
-            family.running += 1
-            family.sum_start_s += now_s
+            family.runs(run, 1)
 
-    def stopped(self, kin: Kin, number: int, started_s: float) -> None:
-        """A job of a family that ran since `started_s` does not run any more."""
+    def stopped(self, kin: Kin, number: int, run: WorkDone) -> None:
+        """A job of a family that ran like that does not run any more."""
         family = self._known(kin, number)
         if family is not None and family.running > 0:
-            family.running -= 1
-            family.sum_start_s = family.sum_start_s - started_s if family.running else 0.0
+            family.runs(run, -1)
 
     def ended(self, kin: Kin, number: int, ln_life: float) -> None:
         """A job of a family has ended."""
@@ -118,5 +135,5 @@ def relative_of(family: Family, now_s: float) -> tuple[float, ...]:
     mean = family.sum_ln_life / family.ended if family.ended else math.nan
     age = math.nan
     if family.running:
-        age = math.log(max(1.0, now_s - family.sum_start_s / family.running))
+        age = math.log(max(1.0, family.mean_age_s(now_s)))
     return (mean, family.last_ln_life, age)

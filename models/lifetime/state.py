@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Final
 
 from domain.jobs import Job
+from domain.work import WorkDone
 from models.artifacts.parts import Parts
 from models.artifacts.store import Store
 from models.artifacts.walk import Walk
@@ -31,7 +32,7 @@ WALK: Final = Walk(
         LifeSample: "_most lives share first_seen_s",
         Life: "job features age_s has_ended last_seen_s",
         FeatureHistory: "open_jobs tables lives names queue siblings use running crossings",
-        OpenJob: "job features keys kin family started_s reached_s stopped_s next_bin attempt",
+        OpenJob: "job features keys kin family run reached_s stopped_s next_bin attempt",
         JobFeatures: "logits exposures relative plain atoms",
         JobKeys: "lives chains tables use pool_width",
         DecayingTables: "_most _places _tables",
@@ -41,7 +42,9 @@ WALK: Final = Walk(
         SimilarNames: "_groups _similar",
         QueueState: "counts last_submit_s submits",
         Siblings: "families",
-        Family: "submitted running ended sum_start_s sum_ln_life last_ln_life last_submit_s number",
+        Family: "submitted running ended sum_start_s lost_rate lost_from_s sum_ln_life last_ln_life "
+        "last_submit_s number",
+        WorkDone: "work_s rate since_s",
         Job: " ".join(field.name for field in fields(Job)),
     }
 )

@@ -124,6 +124,7 @@ class PoolLog:
         self.ended_s = array("d")
         self.duration_s = array("d")
         self.stops: list[tuple[int, float, float]] = []
+        self.slower: dict[int, list[tuple[float, float]]] = {}  # by place: instants and rates from there
 
     def add(self, gpus: int, uniform: float, now_s: float) -> int:
         """A job has arrived, whose level of survival is `uniform`; its place in the columns."""
@@ -134,8 +135,22 @@ class PoolLog:
             column.append(math.inf)
         return len(self.submit_s) - 1
 
+    def change_rate(self, place: int, now_s: float, rate: float) -> None:
+        """The job at a place goes on at another rate."""
+        if rate < 1.0 or place in self.slower:
+            self.slower.setdefault(place, []).append((now_s, rate))
+
+    def lost_s(self, place: int, from_s: float, until_s: float) -> float:
+        """Work that the job at a place has lost to its rates in a time throughout which it ran, seconds."""
+        lost_s, end_s = 0.0, until_s
+        for at_s, rate in reversed(self.slower.get(place, ())):
+            lost_s += (1.0 - rate) * max(0.0, end_s - max(at_s, from_s))
+            end_s = min(end_s, at_s)
+        return lost_s
+
     def stop(self, place: int, now_s: float) -> None:
         """The job at a place runs no longer but has not ended either."""
+        self.change_rate(place, now_s, 1.0)
         if self.start_s[place] < now_s:
             self.stops.append((place, self.start_s[place], now_s))
         self.start_s[place] = math.inf
@@ -156,9 +171,13 @@ class PoolLog:
         begin = min(bisect_left(self.submit_s, from_s), max(0, end - _LIVES))
         start_s = np.array(self.start_s[begin:end])
         age_s = np.where(start_s < as_of_s, as_of_s - start_s, 0.0)
+        for place in self.slower:
+            if begin <= place < end and self.start_s[place] < as_of_s:
+                age_s[place - begin] -= self.lost_s(place, self.start_s[place], as_of_s)
         for place, began_s, stopped_s in self.stops:
             if begin <= place < end and began_s < as_of_s:
-                ran_s = min(stopped_s, as_of_s) - began_s
+                until_s = min(stopped_s, as_of_s)
+                ran_s = until_s - began_s - self.lost_s(place, began_s, until_s)
                 age_s[place - begin] = max(age_s[place - begin], ran_s)
         is_ended = np.array(self.ended_s[begin:end]) < as_of_s
         return _Known(
@@ -236,6 +255,10 @@ class PastStretches:
     def started(self, job: Job, now_s: float) -> None:
         """A job runs."""
         self._logs[job.pool].start_s[self._places[job.job_id]] = now_s
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate."""
+        self._logs[job.pool].change_rate(self._places[job.job_id], now_s, rate)
 
     def stopped(self, job: Job, now_s: float) -> None:
         """A job runs no longer but has not ended either."""

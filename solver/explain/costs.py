@@ -181,7 +181,8 @@ def _who_needs(view: LendingView, cell: int, added: FloatArray) -> tuple[str, fl
     goes.
     """
     ahead = view.ahead
-    room = np.maximum(ahead.quota_gpus - ahead.own[:, cell], 0.0)
+    taken = ahead.own + ahead.riding
+    room = np.maximum(ahead.quota_gpus - taken[:, cell], 0.0)
     waiting = np.minimum((ahead.backlog + ahead.requeueable)[:, cell], room)
     left = np.maximum(room - waiting - ahead.guest[:, cell], 0.0)
     arriving = np.minimum(np.broadcast_to(ahead.peaks[:, :, cell], (added.size, room.size)), left)

@@ -7,6 +7,7 @@ the need is counted pool by pool, with own width o, guests g, waiting b and peak
 
     need = o + g + min(b, quota - o) + min(a, quota - o - b - g)        each bracket at least 0
 
+(of each quota, what its own jobs take that ride with others is left out too),
 once with the chosen jobs among those that wait and once among the guests, on the same lives. What is missing
 more in a cell slows as many as in `solver.lookahead`, but counted on the lives drawn: per GPU
 
@@ -65,6 +66,7 @@ class Situation:
         backlog_urgency, arrivals_urgency: (pools, cells) chance that a delay in the cell slows a job that
             waits now, or one that is still to come.
         weight: (pools, 1) what one job slowed counts.
+        riding: (pools, cells) mean width of own jobs that ride with others: room in their lane, no GPUs.
     """
 
     own: Lives
@@ -79,6 +81,7 @@ class Situation:
     backlog_urgency: FloatArray = field(default_factory=lambda: _ALL)
     arrivals_urgency: FloatArray = field(default_factory=lambda: _ALL)
     weight: FloatArray = field(default_factory=lambda: _ALL)
+    riding: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +144,7 @@ def need_gpus(
     quota: FloatArray,
     urgency: tuple[FloatArray, FloatArray] = (_ALL, _ALL),
 ) -> FloatArray:
-    """(..., cells) need over all pools; arguments (..., pools, cells), quota (pools,).
+    """(..., cells) need over all pools; arguments (..., pools, cells), quota (pools, 1) or (pools, cells).
 
     Lane starts count by their urgency, of jobs that wait and of jobs to come, (pools, cells) each.
     """
@@ -153,7 +156,7 @@ def lane_starts(
     own: FloatArray, guest: FloatArray, backlog: FloatArray, coming: FloatArray, quota: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(..., pools, cells) GPUs of lane starts: of jobs that wait, of those to come, and room for these."""
-    room = np.maximum(quota[:, None] - own, 0.0)
+    room = np.maximum(quota - own, 0.0)
     left = np.maximum(room - backlog - guest, 0.0)
     return np.minimum(backlog, room), np.minimum(coming, left), left
 
@@ -208,14 +211,14 @@ def _count(situation: Situation, widths: FloatArray, which: IntArray) -> tuple[F
     shape = widths[:, 0].shape
     coming = np.broadcast_to(situation.peaks[scenario], shape)
     own, guests, backlog, started = (widths[:, kind] for kind in (_OWN, _GUEST, _BACKLOG, _START))
-    quota, capacity = situation.quota_gpus, situation.capacity_gpus
+    quota, capacity = situation.quota_gpus[:, None] - situation.riding, situation.capacity_gpus
     urgency = soon, later = situation.backlog_urgency, situation.arrivals_urgency
     without = need_gpus(own, guests, backlog + started, coming, quota, urgency)
     missing = need_gpus(own, guests + started, backlog, coming, quota, urgency)
     without, missing = np.maximum(without - capacity, 0.0), np.maximum(missing - capacity, 0.0)
     due, arriving, left = lane_starts(own, guests, backlog + started, coming, quota)
     queues = np.maximum(1.0, coming / np.maximum(left, 1.0))
-    waiting = np.bincount(situation.waiting.pool, minlength=quota.size)[:, None] * np.minimum(1.0, due)
+    waiting = np.bincount(situation.waiting.pool, minlength=len(quota))[:, None] * np.minimum(1.0, due)
     to_come = situation.arrivals[which % situation.arrivals.shape[0]] * queues
     jobs = situation.weight * (later * to_come + soon * waiting)
     hit = jobs.sum(axis=1) / (1.0 + (soon * due + later * arriving).sum(axis=1))

@@ -11,7 +11,8 @@ from solver.explain.lending import explain_lending
 from solver.explain.view import LendingTerms, LendingView
 from solver.explain.weighed import Weighed
 from solver.explain.words import Waiting
-from solver.lender import Lender, LenderSettings, Served
+from solver.lender import Lender, Served
+from solver.lender_settings import LenderSettings
 from solver.lookahead import LookAhead
 from solver.placement.room import Cells, Gang
 from solver.policies.base import PolicyContext, PolicySpec
@@ -58,6 +59,18 @@ class Anticipatory:
         self._pending.discard(job.job_id)
         _, charge = self._proposed.pop(job.job_id, (job, 0.0))
         self._lender.started(job, now_s, charge)
+
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate."""
+        self._lender.rate_changed(job, now_s, rate)
+
+    def rides(self, job: Job, now_s: float, host: Job) -> None:
+        """A running job is on GPUs of a running host, and takes none itself."""
+        self._lender.rides(job, now_s, host)
+
+    def alone(self, job: Job, now_s: float) -> None:
+        """A rider has GPUs of its own."""
+        self._lender.alone(job, now_s)
 
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""

@@ -54,10 +54,23 @@ class Policy(Protocol):
 
 @runtime_checkable
 class KnowsRates(Protocol):
-    """A policy that wants to know how fast jobs go that share their GPUs."""
+    """A policy that goes by how much work running jobs have done; others are not told of rates."""
 
     def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
-        """A running job goes on at another rate than the one it had; it starts at 1."""
+        """A running job goes on at another rate, in (0, 1]; see `domain.observers.Observer.rate_changed`."""
+        ...
+
+
+@runtime_checkable
+class KnowsRiders(Protocol):
+    """A policy that can be told which running jobs are on GPUs of another one and take none themselves."""
+
+    def rides(self, job: Job, now_s: float, host: Job) -> None:
+        """A running job is on GPUs of a running host, at least as wide, which rides with nobody itself."""
+        ...
+
+    def alone(self, job: Job, now_s: float) -> None:
+        """A rider has GPUs of its own; told or not, it does so once its host has stopped."""
         ...
 
 

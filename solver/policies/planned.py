@@ -10,7 +10,7 @@ import numpy as np
 from domain.jobs import Job
 from domain.plans import Plan
 from solver.explain.weighed import Weighed
-from solver.lender import LenderSettings
+from solver.lender_settings import LenderSettings
 from solver.lending.classes import Candidates, JobClasses, group
 from solver.lending.curves import MOST_BUDGETS
 from solver.lending.decomposed import DecomposedSolver

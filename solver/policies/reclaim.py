@@ -97,6 +97,12 @@ class Reclaim:
         if self._queue is not None and job.job_id not in self._lanes.guests:
             self._queue.started(job, now_s)
 
+    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
+        """A running job goes on at another rate."""
+        self._progress.rate_changed(job, rate)
+        if self._queue is not None:
+            self._queue.rate_changed(job, now_s, rate)
+
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
         self._pending.discard(job.job_id)
@@ -104,7 +110,7 @@ class Reclaim:
         self._progress.ended(job)
         self._lanes.ended(job)
         if self._queue is not None:
-            self._queue.ended(job)
+            self._queue.ended(job, now_s)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest waits again, at its place."""

@@ -104,3 +104,18 @@ def test_without_a_checkpoint_there_is_nothing_to_load():
 def test_a_time_to_restart_is_no_less_than_nothing_and_finite(restart_s):
     with pytest.raises(ValueError, match="restart_s"):
         Job("j", "a", 0.0, 1, restart_s=restart_s)
+
+
+def test_an_attempt_that_was_slower_than_alone_saves_nothing():
+    job, kept = Job("j", "a", 0.0, 1, checkpoint_s=10.0), KeptWork()
+    with pytest.raises(ValueError, match=r"job j goes on at rate 0\.5, but it does not run"):
+        kept.rate_changed(job, 0.5)
+    kept.started(job, 0.0)
+    assert kept.sent_back(job, 25.0) == 20.0
+    kept.started(job, 30.0)
+    kept.rate_changed(job, 0.5)
+    kept.rate_changed(job, 1.0)
+    assert kept.at_risk_s(job, 60.0) == 30.0
+    assert (kept.sent_back(job, 60.0), kept.kept_s(job)) == (0.0, 20.0), "what it had before stays"
+    kept.started(job, 100.0)
+    assert kept.sent_back(job, 115.0) == 10.0, "the next attempt is a new one"

@@ -190,3 +190,35 @@ def test_rows_lie_on_a_raster_and_learn_what_came_of_them_once_their_window_is_o
     assert over[0].features.shape == (2, len(FEATURE_NAMES))
     assert [row.instant_s for row in rows.over(300.0, 0.0)] == [every]
     assert not rows.over(3600.0)
+
+
+def test_a_running_job_is_as_old_as_its_work():
+    """Half as fast from 100 s on it has done 200 s by 300 s, and does 150 s in the next 300."""
+    slow, alone = DemandFacts(QUOTAS, 0.0, (150.0, 300.0)), DemandFacts(QUOTAS, 0.0, (150.0, 300.0))
+    one = job("j", 0.0)
+    for facts in (slow, alone):
+        facts.arrived(one, 0.0)
+        facts.started(one, 0.0)
+    slow.rate_changed(one, 100.0, 0.5)
+    ends = [
+        facts.features(window_s, now_s)[0, -2]
+        for facts, window_s, now_s in ((slow, 300.0, 300.0), (alone, 150.0, 200.0))
+    ]
+    assert ends[0] == pytest.approx(ends[1])
+    slow.stopped(one, 300.0)
+    slow.started(one, 1000.0)
+    slow.withdrawn(one, 1050.0)
+    assert slow._lives[0].life_s == [200.0], "the greatest age it has reached"
+
+
+def test_a_slower_job_of_which_nothing_is_told_again_leaves_later():
+    facts = DemandFacts(QUOTAS, 0.0)
+    leaves_s = {}
+    for name, rate in (("alone", 1.0), ("slow", 0.5)):
+        facts.arrived(job(name), 0.0)
+        facts.started(job(name), 0.0)
+        facts.rate_changed(job(name), 0.0, rate)
+    facts.leave_untold(0.0)
+    for name in ("alone", "slow"):
+        leaves_s[name] = facts._running._numbers[facts._running._places[name], 3]
+    assert leaves_s["slow"] == pytest.approx(2 * leaves_s["alone"])

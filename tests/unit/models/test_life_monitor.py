@@ -212,3 +212,36 @@ def test_chances_on_a_curve_by_hand():
     assert chance_longer(step, 1e9) == 0.0
     assert chance_longer((0.25,) * 58, 4.0) == pytest.approx(0.5)
     assert chance_longer((0.25,) * 58, 1e9) == 0.25
+
+
+def test_an_age_is_work_done():
+    """At half its rate from 100 s on, a job passes its quantile of 230 s of work at 360 s."""
+    watched = LifeMonitor(Exponential(100.0), ForecastMonitor())
+    job = Job("j", "a", 0.0, 1)
+    watched.started(job, 0.0)
+    watched.rate_changed(job, 100.0, 0.5)
+    watched.rate_changed(Job("waits", "a", 0.0, 1), 100.0, 0.5)
+    watched.submitted(Job("other", "a", 360.0, 1), 360.0)
+    assert watched.monitor.stream(KEY) is None
+    (row,) = watched.levels(("pool", "a"), (0.9,), 200.0)
+    assert row.number_ended == 0
+    assert watched._open["j"][1].pit_at(300.0) == pytest.approx(1.0 - math.exp(-2.0), abs=0.02), (
+        "200 s of work"
+    )
+    watched.submitted(Job("more", "a", 361.0, 1), 361.0)
+    row = watched.monitor.stream(KEY)
+    assert (row.observed, row.missed) == (1, 1)
+    assert row.since_s == pytest.approx(100.0 + 2 * (100.0 * math.log(10.0) - 100.0))
+    watched.ended(job, 5_000.0, 250.0)
+    assert watched.monitor.stream(KEY).observed == 1
+
+
+def test_a_rate_that_rises_again_brings_the_quantile_nearer():
+    watched = LifeMonitor(Exponential(100.0), ForecastMonitor())
+    job = Job("j", "a", 0.0, 1)
+    watched.started(job, 0.0)
+    watched.rate_changed(job, 0.0, 0.25)
+    watched.rate_changed(job, 400.0, 1.0)
+    watched.submitted(Job("other", "a", 531.0, 1), 531.0)
+    row = watched.monitor.stream(KEY)
+    assert row.since_s == pytest.approx(400.0 + 100.0 * math.log(10.0) - 100.0)

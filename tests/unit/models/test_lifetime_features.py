@@ -390,3 +390,48 @@ def test_each_kind_of_key_has_its_features():
     for kind in KEY_KINDS:
         assert f"mean {kind}" in RELATIVE
         assert f"since end {kind}" in PLAIN
+
+
+# Rates.
+
+
+def test_a_slower_job_is_as_old_as_its_work():
+    """It has done 800 s by 1,100 s: it has passed the edge of 512 s, and ended neither there nor beyond."""
+    slow, alone = FeatureHistory(), FeatureHistory()
+    for history, now_s in ((slow, 1100.0), (alone, 800.0)):
+        job = a_job("j", 0.0, user="u", name="n")
+        history.submitted(job, 0.0)
+        history.started(job, 0.0)
+        if history is slow:
+            history.rate_changed(job, 500.0, 0.5)
+            history.rate_changed(a_job("unknown", 0.0), 500.0, 0.5)
+            history.submitted(a_job("early", 520.0), 520.0)
+            assert history.open_jobs["j"].next_bin == 0, "510 s of work"
+        history.submitted(a_job(f"look{now_s}", now_s), now_s)
+    one, other = slow.open_jobs["j"], alone.open_jobs["j"]
+    assert one.age_s(1100.0) == other.age_s(800.0) == 800.0
+    assert one.next_bin == other.next_bin > 0
+    slow.stopped(one.job, 1100.0)
+    assert (one.reached_s, one.stopped_s) == (800.0, 1100.0)
+    assert one.age_s(5000.0) == 800.0
+
+
+def test_ages_of_siblings_and_of_those_that_run_are_work():
+    history = FeatureHistory()
+    for name in ("one", "two", "three"):
+        job = a_job(name, 0.0, user="u", name="n")
+        history.submitted(job, 0.0)
+        history.started(job, 100.0)
+    history.rate_changed(a_job("two", 0.0), 200.0, 0.5)
+    history.rate_changed(a_job("three", 0.0), 150.0, 0.25)
+    history.rate_changed(a_job("three", 0.0), 250.0, 1.0)
+    new = history.submitted(a_job("new", 300.0, user="u", name="n"), 300.0)
+    relative = dict(zip(RELATIVE, new.features.relative.tolist(), strict=True))
+    mean_s = (200.0 + 150.0 + 125.0) / 3
+    assert relative["sibling age"] == pytest.approx(math.log(mean_s), rel=1e-3)
+    middle, oldest = new.features.relative.tolist()[-2:]
+    assert (middle, oldest) == pytest.approx((math.log(150.0), math.log(200.0)), rel=1e-3)
+    for name in ("one", "two", "three"):
+        history.ended(a_job(name, 0.0, user="u", name="n"), 400.0, 200.0)
+    family = history.siblings.families[new.kin]
+    assert (family.running, family.sum_start_s, family.lost_rate, family.lost_from_s) == (0, 0.0, 0.0, 0.0)

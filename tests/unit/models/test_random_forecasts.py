@@ -77,6 +77,7 @@ def test_what_is_told_of_later_changes_no_draw():
     one = job("new", 4 * DAY_S + 10.0, 8)
     other.submitted(one, 4 * DAY_S + 10.0)
     other.started(one, 4 * DAY_S + 10.0)
+    other.rate_changed(one, 4 * DAY_S + 15.0, 0.5)
     other.sent_back(one, 4 * DAY_S + 20.0)
     other.started(one, 4 * DAY_S + 30.0)
     other.ended(one, 4 * DAY_S + 40.0, 10.0)

@@ -202,3 +202,23 @@ def test_draws_are_read_only():
     peaks, _ = library({"a": 8}).draw(0.0)
     with pytest.raises(ValueError, match="read-only"):
         peaks[0, 0, 0] = 1.0
+
+
+def test_the_age_of_a_job_that_shared_its_gpus_is_its_work_as_of_any_instant():
+    stretches = library({"a": 8})
+    one = job("one", 0.0, 5)
+    stretches.arrived(one, 0.0)
+    stretches.started(one, 100.0)
+    stretches.rate_changed(one, 1100.0, 0.5)
+    stretches.rate_changed(one, 3100.0, 1.0)
+    stretches.rate_changed(one, 4100.0, 0.25)
+    log = stretches._logs["a"]
+    ages_s = {600.0: 500.0, 2100.0: 1500.0, 3100.0: 2000.0, 4100.0: 3000.0, 8100.0: 4000.0}
+    for as_of_s, age_s in ages_s.items():
+        assert log.known(0.0, as_of_s).life_s.tolist() == [age_s]
+    stretches.stopped(one, 8100.0)
+    stretches.started(one, 9000.0)
+    for as_of_s, age_s in (ages_s | {9100.0: 4000.0, 14_000.0: 5000.0}).items():
+        assert log.known(0.0, as_of_s).life_s.tolist() == [age_s], "alone again, and told of later"
+    stretches.ended(one, 20_000.0, 7000.0)
+    assert log.known(0.0, 30_000.0).life_s.tolist() == [7000.0]

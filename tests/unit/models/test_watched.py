@@ -223,3 +223,14 @@ def test_guests_sent_back_and_jobs_withdrawn_are_arrivals_like_any_other():
     demand.ended(job("e", 180.0, 1, "a"), 180.0, 60.0)
     demand.bursts(HOUR_S + 1.0)
     assert [told[2] for told in monitor.told if told[0].window_s == WATCHED_S[0]] == [True, False]
+
+
+def test_rates_of_running_jobs_are_passed_on():
+    """The watch passes them to the demand, and that to its facts and its stretches."""
+    demand = PoolDemand({"a": 8})
+    demand.fit([], [], 0.0)
+    watched, one = WatchedDemand(demand), job("j")
+    watched.started(one, 0.0)
+    watched.rate_changed(one, 100.0, 0.5)
+    assert demand._facts._running.age_s(one, 300.0) == 200.0
+    assert demand._stretches._logs["a"].known(0.0, 300.0).life_s.tolist() == [200.0]

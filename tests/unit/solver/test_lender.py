@@ -9,7 +9,8 @@ from support import job
 from domain.forecasts import LIFE_EDGES_S, Burst
 from domain.timegrid import default_grid
 from solver.demand import NoDemand
-from solver.lender import Lender, LenderSettings
+from solver.lender import Lender
+from solver.lender_settings import LenderSettings
 from solver.policies.base import PolicyContext
 from solver.reference import fcfs_starts
 

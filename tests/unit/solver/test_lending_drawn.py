@@ -6,7 +6,8 @@ from support import job
 
 from domain.forecasts import LIFE_EDGES_S
 from solver.demand import NoDemand
-from solver.lender import Lender, LenderSettings
+from solver.lender import Lender
+from solver.lender_settings import LenderSettings
 from solver.lending.curves import RiskLines
 from solver.lending.drawn import passed_draws
 from solver.lending.plan import plan_lending

@@ -167,6 +167,6 @@ def test_the_need_of_pools():
         guest=np.array([[2.0], [1.0]]),
         backlog=np.array([[5.0], [1.0]]),
         coming=np.array([[9.0], [9.0]]),
-        quota=QUOTA,
+        quota=QUOTA[:, None],
     )
     assert need.tolist() == [3 + 2 + 1 + 0 + 0 + 1 + 1 + 2]

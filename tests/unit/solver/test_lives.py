@@ -192,3 +192,96 @@ def test_a_burst_is_what_comes_alike_within_ten_minutes_of_the_one_before():
     assert cohorts.of(job("d", 1100.0, num_gpus=2)) != first
     assert cohorts.of(job("e", 1100.0, pool="b")) != first
     assert cohorts.of(job("f", 1701.0)) != first
+
+
+# Rates, and riders.
+
+
+def test_a_job_is_as_old_as_its_work_and_lives_longer_at_a_lower_rate():
+    """At 10,000 s it has done 6,000 s of work, and does half of the time ahead."""
+    curve, offsets_s = exponential(5000.0) ** 0.5, np.array([0.0, 1000.0, 8000.0])
+    slow, alone = book_of(1, offsets_s), book_of(1, offsets_s / 2)
+    slow.add(Entry("j", 2, curve, 0), 0.0, 0)
+    slow.rate_changed("j", 2000.0, 0.5)
+    alone.add(Entry("j", 2, curve, 0), 0.0, 0)
+    assert np.array_equal(slow.alive(10_000.0).mean, alone.alive(6000.0).mean)
+    assert np.array_equal(slow.alive(10_000.0).spread, alone.alive(6000.0).spread)
+    slow.rate_changed("j", 10_000.0, 1.0)
+    whole = book_of(1, offsets_s)
+    whole.add(Entry("j", 2, curve, 0), 4000.0, 0)
+    assert slow.alive(11_000.0).mean == pytest.approx(whole.alive(11_000.0).mean)
+
+
+def test_at_rate_1_nothing_changes_bit_by_bit():
+    told, untold = book_of(2), book_of(2)
+    for k in range(20):
+        for book in (told, untold):
+            book.add(Entry(f"j{k}", 1 + k % 3, exponential(900.0 * (k + 1)), k % 4), 13.7 * k, k % 2)
+        told.rate_changed(f"j{k}", 300.0, 1.0)
+    for now_s in (300.0, 1234.5):
+        one, other = told.alive(now_s), untold.alive(now_s)
+        assert np.array_equal(one.mean, other.mean)
+        assert np.array_equal(one.spread, other.spread)
+
+
+def test_a_job_added_again_runs_alone():
+    book = book_of(1)
+    for _ in range(2):
+        book.add(Entry("j", 1, exponential(5000.0), 0), 0.0, 0)
+        found = book.alive(1000.0).mean
+        book.rate_changed("j", 1000.0, 0.1)
+        book.remove("j")
+    assert found == pytest.approx(np.exp(-OFFSETS_S / 5000.0)[None], rel=0.1)
+
+
+def held(offset_s, *jobs):
+    """Expected GPUs that are held, over all combinations of who is alive: (width, mean, host's index)."""
+    total = 0.0
+    for alive in np.ndindex(*(2,) * len(jobs)):
+        chance, gpus = 1.0, 0
+        for is_alive, (width, mean_s, host) in zip(alive, jobs, strict=True):
+            share = float(survival_at(exponential(mean_s)[None], np.array([[offset_s]]))[0, 0])
+            chance *= share if is_alive else 1.0 - share
+            # a rider alone keeps its part of its host's GPUs
+            gpus += width if is_alive and (host is None or not alive[host]) else 0
+        total += chance * gpus
+    return total
+
+
+def test_gpus_that_two_jobs_share_are_held_until_both_have_ended():
+    """By all combinations of who is alive: a host of 4 GPUs, riders of 1 and 2, and a stranger of 3."""
+    jobs = [(4, 3000.0, None), (1, 9000.0, 0), (2, 500.0, 0), (3, 2000.0, None)]
+    book = book_of(3)
+    for k, (width, mean_s, _) in enumerate(jobs):
+        book.add(Entry(f"j{k}", width, exponential(mean_s), k), 0.0, min(k, 2))
+    book.rides("j1", "j0")
+    book.rides("j2", "j0")
+    alive = book.alive(0.0)
+    assert alive.mean.sum(axis=0) == pytest.approx([held(offset_s, *jobs) for offset_s in OFFSETS_S])
+    assert alive.mean[:, 0].tolist() == [4.0, 0.0, 3.0], "what is shared is the host's group's"
+    assert [cohort[:3] for cohort in alive.cohorts] == [(0, 0, 4.0), (3, 2, 3.0)], "and its cohort's"
+    lives = book.lives(0.0)
+    assert lives.width.sum() == 7.0
+    assert (lives.width[:, None] * lives.share).sum(axis=0) == pytest.approx(alive.mean.sum(axis=0))
+    riding = book.riding(0.0)
+    assert riding[:, 0].tolist() == [0.0, 1.0, 2.0]
+    assert riding[1] == pytest.approx(survival_at(exponential(9000.0)[None], OFFSETS_S[None])[0])
+
+
+def test_riders_count_again_when_their_host_or_the_ride_ends():
+    book = book_of(2)
+    forever = np.ones(EDGES_S.size)
+    for name, width, group in (("host", 4, 0), ("one", 1, 1), ("two", 2, 1)):
+        book.add(Entry(name, width, forever, 0), 0.0, group)
+    for name in ("one", "two"):
+        book.rides(name, "host")
+    assert book.alive(0.0).mean[:, 0].tolist() == [4.0, 0.0]
+    book.alone("one")
+    book.alone("one")
+    assert book.alive(0.0).mean[:, 0].tolist() == [4.0, 1.0]
+    book.remove("host")
+    assert book.alive(0.0).mean[:, 0].tolist() == [0.0, 3.0]
+    assert not book.riding(0.0).any()
+    book.rides("one", "two")
+    book.remove("one")
+    assert book.alive(0.0).mean[:, 0].tolist() == [0.0, 2.0]

@@ -86,7 +86,7 @@ def test_what_the_reference_says_clears_a_pool():
     assert queue.serve(40.0, 3, []).lendable_gpus == 1, (
         "two are kept: it is 40 s late, and 40 more are too many"
     )
-    queue.ended(early)
+    queue.ended(early, 50.0)
     queue.serve(50.0, 4, [after])
     queue.started(after, 50.0)
     assert queue.serve(50.0, 2, []).lendable_gpus == 2, "the reference has not started the next one yet"
@@ -134,3 +134,25 @@ def test_without_such_a_time_nothing_differs(policy):
     saves = [replace(one, checkpoint_s=30.0) for one in CHAIN]
     plain = run(policy, saves, LENGTHS_S, QUOTAS, **LENDERS[policy])
     assert lived(policy, saves, LENGTHS_S, 0.0) == plain.stretches
+
+
+def test_an_own_job_that_is_slower_than_alone_gets_late_and_strains_its_pool():
+    """It ends 45 s late: whoever its lane starts then cannot afford to wait 20 s for a guest."""
+    queue = ReclaimQueue({"a": 4}, 20.0, lambda _job, _now_s: 1000.0)
+    slow = job("slow", 0.0, 2)
+    queue.serve(0.0, 2, [slow])
+    queue.started(slow, 0.0)
+    queue.rate_changed(slow, 0.0, 0.5)
+    assert queue.serve(80.0, 2, []).lendable_gpus == 2, "40 s are lost"
+    queue.rate_changed(slow, 90.0, 1.0)
+    assert queue.serve(500.0, 2, []).lendable_gpus == 0, "45 s are, and 20 more are too many"
+    queue.ended(slow, 500.0)
+    assert queue.serve(500.0, 4, [job("next", 500.0, 2)]).lendable_gpus == 0
+
+
+def test_gpus_that_a_guest_shared_do_not_come_free():
+    queue = ReclaimQueue({"a": 4}, 30.0, lambda _job, _now_s: 0.0)
+    own = job("own", 0.0, 3)
+    assert queue.serve(0.0, 0, [own]).missing_gpus == 3
+    queue.sent_back(job("guest", 0.0, 3), 0.0, shared_gpus=1)
+    assert queue.serve(1.0, 0, [own]).missing_gpus == 1

@@ -1,0 +1,41 @@
+"""Settings that policies which lend by forecast have in common."""
+
+from dataclasses import dataclass
+
+from solver.reclaim_time import check_reclaim_s
+
+
+@dataclass(frozen=True, slots=True)
+class LenderSettings:
+    """Settings that policies which lend by forecast have in common.
+
+    Attributes:
+        eps: share of jobs that may be slowed; 0 lends to nobody who must run to its end.
+        requeueable: share R of jobs that may be sent back and start again, from zero or from what they saved.
+        share: part of what is left of the budget that one early start may use besides eps.
+        finish: a requeueable job is lent to if its chance of being sent back, times the share of its work
+            that it would have to repeat (1 without checkpoints), is at most this.
+        kinship: correlation of the lives of jobs that are submitted in one burst.
+        patience_s: how long lane starts are taken to wait where GPUs are missing, in the mean: the urgency
+            of a start falls by e with each such time by which its pool is ahead of the reference.
+        burst_weight: what the charge for bursts counts. It is an upper bound by far: it takes all of a burst
+            to be slowed wherever a GPU is missing, and each pool to have the room that it has now.
+        reclaim_s: for how long nobody has the GPUs of a guest that was sent back, seconds.
+    """
+
+    eps: float = 0.001
+    requeueable: float = 0.0
+    share: float = 0.0003
+    finish: float = 0.3
+    kinship: float = 0.3
+    patience_s: float = 3600.0
+    burst_weight: float = 0.02
+    reclaim_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("eps", "requeueable", "share", "finish", "kinship", "burst_weight"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
+        if not self.patience_s > 0.0:
+            raise ValueError(f"patience_s is {self.patience_s}, must be positive")
+        check_reclaim_s(self.reclaim_s)
