@@ -126,6 +126,7 @@ class Engine:
                 break
             if self._tick_s is not None and state.pending:
                 now_s = min(now_s, (last_s // self._tick_s + 1.0) * self._tick_s)
+            now_s = min(now_s, self._look_again_s(last_s))
             if now_s > until_s:
                 break
             last_s = now_s
@@ -146,6 +147,11 @@ class Engine:
         else:
             self._decide(until_s)
         return Schedule(tuple(state.stretches), self._events)
+
+    def _look_again_s(self, last_s: float) -> float:
+        """When the policy wants to decide though nothing happens; what it wanted in the past is over."""
+        look_s = self._desk.look_again_s()
+        return look_s if look_s > last_s else math.inf
 
     def _next_ending_s(self) -> float:
         """When the next attempt ends that still runs.

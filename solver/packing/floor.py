@@ -51,6 +51,20 @@ class Floor:
         self._on: dict[Gpu, tuple[str, ...]] = {gpu: () for gpus in self._gpus for gpu in gpus}
         self.tenants: dict[str, Tenant] = {}
 
+    def copy(self) -> "Floor":
+        """The same GPUs and jobs, to try something out on."""
+        other = Floor.__new__(Floor)
+        other._gpus, other.node_gpus, other._on = self._gpus, self.node_gpus, dict(self._on)
+        other.tenants = {
+            name: Tenant(tenant.job, tenant.gpus, dict(tenant.mates)) for name, tenant in self.tenants.items()
+        }
+        return other
+
+    def beside(self, job_id: str) -> Place:
+        """The very GPUs of a running job that has them alone."""
+        gpus = self.tenants[job_id].gpus
+        return Place(gpus, (job_id,) * len(gpus))
+
     def enter(self, job: Job, gpus: Sequence[Gpu]) -> None:
         """A job runs on some GPUs from now on."""
         mates: dict[Gpu, str | None] = {}
