@@ -6,6 +6,7 @@ business (`solver.packing.candidates`).
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -53,8 +54,8 @@ class Floor:
 
     def copy(self) -> "Floor":
         """The same GPUs and jobs, to try something out on."""
-        other = Floor.__new__(Floor)
-        other._gpus, other.node_gpus, other._on = self._gpus, self.node_gpus, dict(self._on)
+        other = copy(self)
+        other._on = dict(self._on)  # noqa: SLF001 - of the same class
         other.tenants = {
             name: Tenant(tenant.job, tenant.gpus, dict(tenant.mates)) for name, tenant in self.tenants.items()
         }

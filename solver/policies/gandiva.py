@@ -98,7 +98,7 @@ class Gandiva(BooksTold):
         """When the next pair has been measured."""
         return min((trial.due_s for trial in self._trials.values()), default=math.inf)
 
-    def decide(self, now_s: float, idle_gpus: int) -> Plan:  # noqa: ARG002 - the books know what is idle
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Undo what was not worth it, start who waits, and spread out if GPUs are left."""
         floor = self._floor.copy()
         stopped = self._judge(now_s)

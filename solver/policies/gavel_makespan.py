@@ -132,7 +132,7 @@ class GavelMakespan(BooksTold):
             return math.inf
         return (self._round[0] + 1.0) * self._settings.round_s
 
-    def decide(self, now_s: float, idle_gpus: int) -> Plan:  # noqa: ARG002 - the books know what is idle
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Once a round who runs where; in between who gets the GPUs of those that have ended."""
         self._count(now_s)
         number = now_s // self._settings.round_s
@@ -225,7 +225,9 @@ def running_together(floor: Floor) -> list[Combination]:
     """Who runs, by itself or with whom."""
     found: dict[Combination, None] = {}
     for tenant in floor.tenants.values():
-        both = sorted([tenant.job, *(floor.tenants[name].job for name in tenant.partners())], key=submit_order)
+        both = sorted(
+            [tenant.job, *(floor.tenants[name].job for name in tenant.partners())], key=submit_order
+        )
         found[Combination(*(job.job_id for job in both))] = None
     return list(found)
 
@@ -287,4 +289,6 @@ class Placing:
         return len({gpu for gpus in target.values() for gpu in gpus})
 
 
-SPEC = PolicySpec(build=GavelMakespan, settings=GavelSettings, uses_lives=True, lends=Lends.NOBODY, packs=True)
+SPEC = PolicySpec(
+    build=GavelMakespan, settings=GavelSettings, uses_lives=True, lends=Lends.NOBODY, packs=True
+)

@@ -131,7 +131,7 @@ class Lucid(BooksTold):
         self._priority.pop(job.job_id, None)
         self._since_s.pop(job.job_id, None)
 
-    def decide(self, now_s: float, idle_gpus: int) -> Plan:  # noqa: ARG002 - the books know what is idle
+    def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Go through the queue once."""
         floor = self._floor.copy()
         chosen: list[tuple[Job, Place]] = []
@@ -171,7 +171,12 @@ class Lucid(BooksTold):
 
     def _preference(self, tenant: Tenant) -> tuple[int, float, float, str]:
         host = tenant.job
-        return (self._scores.of(host.model), self._since_s.get(host.job_id, math.inf), host.submit_s, host.job_id)
+        return (
+            self._scores.of(host.model),
+            self._since_s.get(host.job_id, math.inf),
+            host.submit_s,
+            host.job_id,
+        )
 
 
 SPEC = PolicySpec(build=Lucid, settings=LucidSettings, uses_lives=True, lends=Lends.NOBODY, packs=True)
