@@ -1,6 +1,7 @@
 """What every policy owes that lets two jobs share a GPU."""
 
 import inspect
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -43,14 +44,14 @@ def fixed(max_examples):
 
 
 @every_choice
-@fixed(60)
+@fixed(30)
 @given(worlds())
 def test_its_schedules_keep_every_rule_and_run_every_job(policy, chosen, world):
     assert faults(world, run(policy, world, **chosen)) == []
 
 
 @every_policy
-@fixed(20)
+@fixed(12)
 @given(worlds(), st.data())
 def test_neither_another_run_nor_the_order_of_the_input_matters(policy, world, data):
     once = run(policy, world).stretches
@@ -95,7 +96,7 @@ class Reluctant:
 
 
 @every_policy
-@fixed(30)
+@fixed(20)
 @given(worlds(), st.integers(0, 99))
 def test_a_plan_may_be_ignored(policy, world, seed):
     rule = Reluctant(build(policy, world.nodes), seed)
@@ -103,7 +104,7 @@ def test_a_plan_may_be_ignored(policy, world, seed):
 
 
 @every_choice
-@fixed(30)
+@fixed(20)
 @given(worlds(), st.integers(0, 3_000), st.integers(0, 99))
 def test_what_happens_later_changes_no_decision(policy, chosen, world, cut_s, seed):
     one = run(policy, world, **chosen)
@@ -141,21 +142,21 @@ def test_true_lives_are_caught():
 
 
 def test_the_worlds_are_full_enough():
-    """Jobs share, some at rates that are not worth it, and policies that may stop jobs do."""
-    kinds: dict[str, int] = {}
+    """Jobs share, and policies that may stop jobs do."""
+    seen = Counter[str]()
 
     @fixed(20)
     @given(worlds())
     def look(world):
         for policy in ("gandiva", "gavel-makespan"):
-            stretches = run(policy, world).stretches
-            kinds[policy] = kinds.get(policy, 0) + sum(one.rate < 1.0 for one in stretches)
-            spans = [one for one in stretches if one.end_s > one.start_s]
-            waits = _waits_in_between(spans)
-            kinds[f"{policy} stops"] = kinds.get(f"{policy} stops", 0) + waits
+            spans = [one for one in run(policy, world).stretches if one.end_s > one.start_s]
+            seen[f"{policy} shares"] += sum(one.rate < 1.0 for one in spans)
+            seen[f"{policy} stops"] += _waits_in_between(spans)
 
     look()
-    assert min(kinds.values()) >= 10, kinds
+    assert seen["gandiva shares"] >= 20
+    assert seen["gavel-makespan shares"] >= 20
+    assert seen["gavel-makespan stops"] >= 20
 
 
 def _waits_in_between(stretches: list[Stretch]) -> int:
