@@ -115,26 +115,14 @@ class Engine:
         arrivals, state = self._arrivals, self._state
         next_report, last_s = _EVENTS_PER_REPORT, -math.inf
         while True:
-            ending_s = self._next_ending_s()
-            arrival_s = (
-                arrivals[self._next_arrival].submit_s if self._next_arrival < len(arrivals) else math.inf
-            )
-            freeing_s = self._freeings[0][0] if self._freeings else math.inf
-            pace_s = math.inf if self._pace is None else self._pace.next_s()
-            now_s = min(ending_s, arrival_s, freeing_s, pace_s)
-            if now_s == math.inf:
-                break
-            if self._tick_s is not None and state.pending:
-                now_s = min(now_s, (last_s // self._tick_s + 1.0) * self._tick_s)
-            if now_s > until_s:
+            now_s = self._next_instant_s(last_s)
+            if now_s == math.inf or now_s > until_s:
                 break
             last_s = now_s
-            if ending_s == now_s:
-                self._end_jobs(now_s)
+            self._end_jobs(now_s)
             while self._freeings and self._freeings[0][0] <= now_s:
                 state.free(self._freeings.popleft()[1])
-            if arrival_s == now_s:
-                self._submit_jobs(now_s)
+            self._submit_jobs(now_s)
             self._decide(now_s)
             if self._pace is not None:
                 self._settle_rates(self._pace, now_s)
@@ -146,6 +134,26 @@ class Engine:
         else:
             self._decide(until_s)
         return Schedule(tuple(state.stretches), self._events)
+
+    def _next_instant_s(self, last_s: float) -> float:
+        """When something happens next, or is to be decided; infinite if nothing will happen any more."""
+        arrivals, k = self._arrivals, self._next_arrival
+        now_s = min(
+            self._next_ending_s(),
+            arrivals[k].submit_s if k < len(arrivals) else math.inf,
+            self._freeings[0][0] if self._freeings else math.inf,
+            math.inf if self._pace is None else self._pace.next_s(),
+        )
+        if now_s == math.inf:
+            return now_s
+        if self._tick_s is not None and self._state.pending:
+            now_s = min(now_s, (last_s // self._tick_s + 1.0) * self._tick_s)
+        return min(now_s, self._look_again_s(last_s))
+
+    def _look_again_s(self, last_s: float) -> float:
+        """When the policy wants to decide though nothing happens; what it wanted in the past is over."""
+        look_s = self._desk.look_again_s()
+        return look_s if look_s > last_s else math.inf
 
     def _next_ending_s(self) -> float:
         """When the next attempt ends that still runs.

@@ -1,4 +1,4 @@
-"""What a replay needs where two jobs may share a GPU: measured pairs, the forecasts made of them, the pace."""
+"""What a replay needs where two jobs may share a GPU: measured pairs, forecasts made of them, the pace."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

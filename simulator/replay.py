@@ -146,6 +146,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         nodes=placer,
         hosts=cluster.nodes if shares_gpus is not None else (),
         pairs=None if shares_gpus is None else shares_gpus.forecaster,
+        models=pairs.models if pairs is not None and shares_gpus is not None else (),
     )
     rule_in_force, owes = spec.build(context, built), options_of(spec, built)
     engine = Engine(

@@ -3,12 +3,13 @@
 The engine of a replay and the live service both work at such a desk: one code path, two clocks.
 """
 
+import math
 from collections.abc import Sequence
 
 from domain.jobs import Job
 from domain.observers import Observer
 from domain.plans import Plan
-from solver.policies.base import KnowsRates, Policy
+from solver.policies.base import KnowsRates, LooksAgain, Policy
 
 
 class Desk:
@@ -19,12 +20,13 @@ class Desk:
         observers: forecasters that learn on the way; each hears of a fact before the policy does.
     """
 
-    __slots__ = ("_knows_rates", "_observers", "_policy")
+    __slots__ = ("_knows_rates", "_looks", "_observers", "_policy")
 
     def __init__(self, policy: Policy, observers: Sequence[Observer] = ()) -> None:
         self._policy = policy
         self._knows_rates = policy if isinstance(policy, KnowsRates) else None
         self._observers = tuple(observers)
+        self._looks = policy if isinstance(policy, LooksAgain) else None
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job has become eligible."""
@@ -72,3 +74,7 @@ class Desk:
     def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """What to do now."""
         return self._policy.decide(now_s, idle_gpus)
+
+    def look_again_s(self) -> float:
+        """When the policy wants to be asked though nothing happens; infinite if it does not."""
+        return math.inf if self._looks is None else self._looks.look_again_s()

@@ -19,6 +19,10 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 BENCH_ROOT = Path(os.environ.get("ANTECAST_BENCH_ROOT", REPOSITORY.parent / "shared"))
 PHILLY = BENCH_ROOT / "bench" / "philly-pools"
 
+SINGLY = {name: spec for name, spec in POLICIES.items() if not spec.packs}
+"""Policies under which every job has its GPUs alone; of the others `tests/families/test_packing_policies.py`
+is the family."""
+
 needs_bench_data = [
     pytest.mark.bench_data,
     pytest.mark.skipif(

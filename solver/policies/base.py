@@ -75,6 +75,15 @@ class KnowsRiders(Protocol):
 
 
 @runtime_checkable
+class LooksAgain(Protocol):
+    """A policy that wants to decide at instants of its own, whether or not something happens then."""
+
+    def look_again_s(self) -> float:
+        """The next such instant after its last decision; infinite if there is none."""
+        ...
+
+
+@runtime_checkable
 class KeepsNotes(Protocol):
     """A policy that writes down how its decisions came about."""
 
@@ -110,6 +119,7 @@ class PolicyContext:
             what finds no place waits.
         hosts: nodes on whose GPUs jobs may share; empty unless pairs are known.
         pairs: who says how fast two jobs run that share a GPU; None where nobody may share.
+        models: names of the models of which pairs were measured; empty unless pairs are known.
         is_live: somebody waits for the decisions, so what a policy solves is held to wall-clock limits. In a
             replay these are out of reach, and only limits decide that are the same everywhere.
     """
@@ -122,6 +132,7 @@ class PolicyContext:
     nodes: NodeKeeper | None = None
     hosts: tuple[Node, ...] = ()
     pairs: InterferenceForecaster | None = None
+    models: tuple[str, ...] = ()
     is_live: bool = False
 
     @property

@@ -8,6 +8,7 @@ import pytest
 from causality import changed_by, history_rewritten_after, rewritten_after, seen_by, settings_choices
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import SINGLY
 
 from data.history import from_frame, from_jobs
 from data.synthetic import philly_like
@@ -22,7 +23,7 @@ from solver.policies.base import NoSettings, PolicyContext, PolicySpec
 
 CASES = [
     pytest.param(policy, chosen, id="-".join([policy, *chosen.values()]))
-    for policy, spec in POLICIES.items()
+    for policy, spec in SINGLY.items()
     if not (spec.is_clairvoyant or policy == "ablated")  # whose every setting has a test of its own
     for chosen in settings_choices(policy)
 ]

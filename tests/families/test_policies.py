@@ -15,7 +15,7 @@ import pytest
 from causality import settings_choices
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import REPOSITORY, all_knowing, instances, run
+from support import REPOSITORY, SINGLY, all_knowing, instances, run
 
 from domain.errors import SettingError
 from domain.jobs import Job, JobOutcome
@@ -28,15 +28,15 @@ from solver.policies.base import Policy, parse_settings
 TIES_GO_BY_POOL = {"maxmin", "sia", "sia-perfect"}
 """Policies in which the order of the pools decides between equals; for all others it means nothing."""
 
-KEEP_THEIR_OWN_COUNT = {"fcfs", "backfill", "ssf", "gssf"}
+KEEP_THEIR_OWN_COUNT = {"fcfs", "backfill", "sjf", "ssf", "gssf"}
 """Policies that go by what they know to run, and not by how many GPUs they are told are idle."""
 
-every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
+every_policy = pytest.mark.parametrize("policy", sorted(SINGLY))
 every_choice = pytest.mark.parametrize(
     ("policy", "chosen"),
     [
         pytest.param(policy, chosen, id="-".join([policy, *chosen.values()]))
-        for policy in sorted(POLICIES)
+        for policy in sorted(SINGLY)
         for chosen in settings_choices(policy)
     ],
 )
@@ -93,7 +93,7 @@ def test_every_plan_passes_the_independent_checker(policy, chosen, instance, sha
     run(policy, jobs, durations, quotas, checks_plans=True, **with_share(policy, chosen, share))
 
 
-@pytest.mark.parametrize("policy", sorted(set(POLICIES) - KEEP_THEIR_OWN_COUNT))
+@pytest.mark.parametrize("policy", sorted(set(SINGLY) - KEEP_THEIR_OWN_COUNT))
 @fixed(60)
 @given(instances(), shares, st.data())
 def test_every_plan_passes_the_checker_where_gpus_are_lost(policy, instance, share, data):
@@ -145,7 +145,7 @@ def test_neither_another_run_nor_the_order_of_the_input_matters(policy, chosen, 
     assert run(policy, shuffled, lengths, quotas, **chosen).stretches == once
 
 
-@pytest.mark.parametrize("policy", sorted(set(POLICIES) - TIES_GO_BY_POOL))
+@pytest.mark.parametrize("policy", sorted(set(SINGLY) - TIES_GO_BY_POOL))
 @fixed(25)
 @given(instances(), shares, st.data())
 def test_the_order_of_the_pools_does_not_matter(policy, instance, share, data):
@@ -159,8 +159,7 @@ def test_the_order_of_the_pools_does_not_matter(policy, instance, share, data):
 IN_A_PROCESS_OF_ITS_OWN = """
 import hashlib, random
 from domain.jobs import Job
-from solver.policies import POLICIES
-from support import run
+from support import SINGLY, run
 
 draw = random.Random(7)
 quotas = {"north": 5, "south": 3, "west": 4}
@@ -171,7 +170,7 @@ jobs = [
     for pool in [draw.choice(sorted(quotas))]
 ]
 durations = {job.job_id: float(draw.randint(0, 40)) for job in jobs}
-for policy in POLICIES:
+for policy in SINGLY:
     stretches = run(policy, jobs, durations, quotas).stretches
     print(policy, len(stretches), hashlib.sha256(repr(stretches).encode()).hexdigest())
 """
@@ -418,7 +417,7 @@ def test_without_jobs_it_plans_nothing(policy):
 # (f) Settings.
 
 
-@every_policy
+@pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_an_unknown_setting_is_refused_with_those_there_are(policy):
     spec = POLICIES[policy]
     with pytest.raises(SettingError, match=f"policy {policy} has no setting 'colour'") as refused:

@@ -28,7 +28,7 @@ from domain.jobs import Job
 from solver.policies import POLICIES
 from solver.reference import fcfs_starts
 
-POLICIES_LIVE = sorted(name for name, spec in POLICIES.items() if not spec.is_clairvoyant)
+POLICIES_LIVE = sorted(name for name, spec in POLICIES.items() if not (spec.is_clairvoyant or spec.packs))
 SETTINGS = {
     "reclaim": {"requeueable": "1"},
     "anticipatory": {"eps": "1", "finish": "1", "share": "1", "lives": "learned"},

@@ -21,7 +21,8 @@ def test_spans_of_time_are_told_in_their_unit():
 
 def test_policies_say_to_whom_they_lend():
     nobody = {name for name, spec in POLICIES.items() if spec.lends is Lends.NOBODY}
-    assert nobody == {"fcfs", "backfill", "ssf"}
+    packing = {"packing", "lucid", "gandiva", "gavel-makespan"}
+    assert nobody == {"fcfs", "backfill", "sjf", "ssf"} | packing
 
 
 def test_a_life_left_is_that_of_those_that_have_lived_so_long():
