@@ -73,6 +73,14 @@ NodesOption = Annotated[
         "--nodes", help="CSV of nodes (node, num_gpus): gangs are put on GPUs, on the fewest nodes."
     ),
 ]
+PairsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--pairs",
+        help="CSV of measured pairs (model_a, model_b, rate_a, rate_b): with --nodes, what policies that "
+        "pack need.",
+    ),
+]
 HistoryOption = Annotated[
     Path | None,
     typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
@@ -124,6 +132,7 @@ def replay(
     policy: Annotated[str, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")],
     out: OutOption,
     nodes: NodesOption = None,
+    pairs: PairsOption = None,
     history: HistoryOption = None,
     file_format: FormatOption = "csv",
     train_until: TrainUntilOption = 0.0,
@@ -141,7 +150,7 @@ def replay(
     from app.services.compare import Choice, parse_pairs, run_one, write_replay  # noqa: PLC0415
     from app.services.ingest import Source, load  # noqa: PLC0415
 
-    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes))
+    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes, pairs))
     tell_inputs(inputs, as_json=as_json)
     choice = Choice(policy, parse_pairs(settings or []), policy)
     with bars(is_silent=as_json) as bar_for:
@@ -153,6 +162,7 @@ def replay(
             progress=bar_for(policy),
             reference=reference,
             checks_plans=check_plans,
+            pairs=inputs.pairs,
         )
     report = {**report, "seed": seed, "inputs": inputs.hashes}
     write_replay(out, done, report)
@@ -177,6 +187,7 @@ def compare(
     ],
     out: OutOption,
     nodes: NodesOption = None,
+    pairs: PairsOption = None,
     history: HistoryOption = None,
     file_format: FormatOption = "csv",
     train_until: TrainUntilOption = 0.0,
@@ -195,7 +206,7 @@ def compare(
 
     choices = _choices(policies)
     _require_picture(picture)
-    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes))
+    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes, pairs))
     tell_inputs(inputs, as_json=as_json)
     title = f"{jobs.name} on {pools.name}"
     rows = _run_and_write(
@@ -292,7 +303,7 @@ def policies(as_json: JsonOption = False) -> None:
     from app.console import print_json  # noqa: PLC0415
     from simulator.forecasting import common_choices  # noqa: PLC0415
     from solver.policies import POLICIES  # noqa: PLC0415
-    from solver.policies.base import describe_settings  # noqa: PLC0415
+    from solver.policies.base import describe_settings, setting_text  # noqa: PLC0415
 
     listed: dict[str, dict[str, Any]] = {
         name: {
@@ -311,8 +322,9 @@ def policies(as_json: JsonOption = False) -> None:
         star = "*" if entry["clairvoyant"] else ""
         typer.echo(f"{name}{star}: {entry['rule']}")
         for key, default in entry["settings"].items():
+            shown = setting_text(default)
             others = entry["choices"].get(key, ())[1:]
-            typer.echo(f"    --set {key}={default}" + (f"  (or {', '.join(others)})" if others else ""))
+            typer.echo(f"    --set {key}={shown}" + (f"  (or {', '.join(others)})" if others else ""))
 
 
 def main() -> None:
@@ -371,6 +383,7 @@ def _run_and_write(
             progress_for=bar_for,
             reference=reference,
             checks_plans=checks_plans,
+            pairs=inputs.pairs,
         )
     write_rows(out, rows, {"seed": seed, "inputs": inputs.hashes, "title": title})
     return rows

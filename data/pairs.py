@@ -4,6 +4,7 @@ A file has the columns model_a, model_b, rate_a, rate_b, one row per pair in eit
 models of the file that has no row does not fit into the memory of one GPU.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
@@ -87,6 +88,13 @@ class PairTable:
         if measured is None:
             return None
         return measured[0] if model <= beside else measured[1]
+
+    def content_hash(self) -> str:
+        """SHA-256 of what the table holds, 64 hexadecimal digits; the order of rows and names is nothing."""
+        digest = hashlib.sha256()
+        for pair in sorted((*self.rates, *self.unfit)):
+            digest.update(repr((pair, self.rates.get(pair))).encode())
+        return digest.hexdigest()
 
     def without(self, models: frozenset[str]) -> "PairTable":
         """The table as it would be had the models never been measured."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from data.pairs import PairTable
 from data.schedule_csv import write_schedule
 from domain.errors import SettingError
 from domain.measures import speedup
@@ -115,6 +116,7 @@ def run_one(
     progress: Progress | None = None,
     reference: str = REFERENCE,
     checks_plans: bool = False,
+    pairs: PairTable | None = None,
 ) -> tuple[Replay, dict[str, Any]]:
     """Replay one policy and measure it against `fcfs`, and against another reference if there is one.
 
@@ -131,6 +133,7 @@ def run_one(
         seed=seed,
         progress=progress,
         checks_plans=checks_plans,
+        pairs=pairs,
     )
     report = _report(workload, done, reference_of(workload))
     world = _other_world(workload, reference, may_see_truth=may_see_truth, seed=seed)
@@ -152,6 +155,7 @@ def run_all(
     progress_for: Callable[[str], Progress] | None = None,
     reference: str = REFERENCE,
     checks_plans: bool = False,
+    pairs: PairTable | None = None,
 ) -> list[Row]:
     """Replay policies over one workload and measure each against `fcfs` and against `backfill`.
 
@@ -165,6 +169,7 @@ def run_all(
         progress_for: makes the progress callback of a label.
         reference: one more world without sharing to measure against (`solver.references`).
         checks_plans: whether the independent checker looks at every plan before it is carried out.
+        pairs: measured rates of two jobs on one GPU, for policies that let them share; None where there are none.
 
     Raises:
         PlanError: with `checks_plans`, if a plan breaks a rule (`solver.check_plan`); it says whose.
@@ -186,6 +191,7 @@ def run_all(
             seed=seed,
             progress=progress,
             checks_plans=checks_plans,
+            pairs=pairs,
         )
 
     done = {choice.label: run(choice) for choice in choices}
