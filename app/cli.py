@@ -393,7 +393,7 @@ def _finish_comparison(rows: "Sequence[Row]", out: Path, title: str, picture: st
     from app.console import print_json, result_console  # noqa: PLC0415
     from app.pictures import draw_speed_against_slowed, draw_speedups  # noqa: PLC0415
     from app.services.compare import flat  # noqa: PLC0415
-    from app.tables import against_reference, comparison, verdict  # noqa: PLC0415
+    from app.tables import against_reference, comparison, shared_gpus, verdict  # noqa: PLC0415
 
     drawn = [out / f"speed-against-slowed.{picture}", out / f"speedups.{picture}"]
     draw_speed_against_slowed(rows, drawn[0], title)
@@ -403,9 +403,9 @@ def _finish_comparison(rows: "Sequence[Row]", out: Path, title: str, picture: st
     else:
         console = result_console()
         console.print(comparison(rows, title))
-        other = against_reference(rows)
-        if other is not None:
-            console.print(other)
+        for other in (against_reference(rows), shared_gpus(rows)):
+            if other is not None:
+                console.print(other)
         console.print(verdict(rows), markup=False, highlight=False)
         written = [out / "compare.csv", *drawn]
         console.print(

@@ -68,7 +68,9 @@ def pairs_for(
     if not packs:
         return None
     if pairs is None or not workload.cluster.nodes:
-        lacking = "measured pairs (--pairs)" if workload.cluster.nodes else "nodes (--nodes) and pairs (--pairs)"
+        lacking = (
+            "measured pairs (--pairs)" if workload.cluster.nodes else "nodes (--nodes) and pairs (--pairs)"
+        )
         raise SettingError(f"policy {policy} lets jobs share GPUs: give it {lacking}")
     known = set(pairs.models)
     for job in workload.jobs:

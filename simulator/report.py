@@ -11,6 +11,7 @@ from domain.fairness import donor_harm, jain_index
 from domain.jobs import Job
 from domain.measures import (
     bounded_slowdown,
+    deadlines_met,
     is_slowed,
     lateness_s,
     makespan_s,
@@ -142,6 +143,7 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
         "events": replay.schedule.events,
         "requeues": sent_back,
         **_times(workload, jobs, lived),
+        **_deadlines(jobs, lived),
         "against_fcfs": against(workload, lived, reference),
         "use": {
             "window_s": list(window),
@@ -186,6 +188,15 @@ def _times(workload: Workload, jobs: Sequence[Job], lived: Lived) -> dict[str, A
         "mean_bounded_slowdown": math.fsum(bounded) / len(bounded),
         "makespan_s": makespan_s((job.submit_s for job in workload.jobs), lived.end_s.values()),
     }
+
+
+def _deadlines(jobs: Sequence[Job], lived: Lived) -> dict[str, Any]:
+    """How many of the jobs that have a deadline met it; nothing where none has one."""
+    by_s = {job.job_id: job.deadline_s for job in jobs if job.deadline_s is not None}
+    if not by_s:
+        return {}
+    met = deadlines_met((lived.end_s[job_id] for job_id in by_s), by_s.values())
+    return {"deadlines": {"jobs": met.total, "met": met.hits, "met_pct": 100.0 * met.value}}
 
 
 def _ran_s(workload: Workload, job: Job, lived: Lived) -> float:
