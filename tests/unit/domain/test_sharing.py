@@ -93,7 +93,7 @@ def test_a_set_lasts_while_somebody_rides_and_has_the_most_jobs_it_had_at_once()
     assert packed_sets([]) == []
 
 
-# Use of GPUs: pools A (2 GPUs) and B (2 GPUs); a is alone for an hour, b rides for two, and stays for one more.
+# Use of GPUs: a is alone for an hour, b rides for two, and stays for one more.
 
 QUOTAS = {"A": 2, "B": 2}
 TWO = [Job("a", "A", 0.0, 2), Job("b", "B", 0.0, 1)]
