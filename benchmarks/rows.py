@@ -59,7 +59,7 @@ class Table:
             writer.writerows(sorted(rows, key=lambda one: self.key(one)[:-1]))
         part.replace(self.path)
 
-    def key(self, row: Figures) -> tuple[str, ...]:
+    def key(self, row: Mapping[str, str]) -> tuple[str, ...]:
         """Which run a row is of."""
         return tuple(row[name] for name in self.names)
 
