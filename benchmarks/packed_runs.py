@@ -93,8 +93,8 @@ class PackedRow:
         words = ["antecast replay"]
         words += [f"--{name} {path.name}" for name, path in self.bench.options().items()]
         if self.bench.train_until_s or self.bench.eval_from_s:
-            words.append(f"--train-until {self.bench.train_until_s:g}")
-            words.append(f"--eval-from {self.bench.eval_from_s:g}")
+            words.append(f"--train-until {self.bench.train_until_s:.12g}")
+            words.append(f"--eval-from {self.bench.eval_from_s:.12g}")
         words += [f"--policy {self.policy}", *(f"--set {k}={v}" for k, v in sorted(self.settings.items()))]
         return " ".join([*words, f"--seed {self.seed}", "--no-check-plans"])
 

@@ -23,8 +23,11 @@ from benchmarks.rows import Figures, markdown, number
 SIZES: Final = {"150": "32", "300": "32", "3000": "256"}
 """Jobs of a benchmark, and GPUs of its cluster."""
 
-PEERS: Final = {"fcfs": 1, "sjf": 1, "lucid": 1, "gandiva": 5, "gavel-makespan": 1}
-"""Policies to compare with, and with how many seeds each is run."""
+PEERS: Final = ("fcfs", "sjf", "lucid", "gandiva", "gavel-makespan")
+"""Policies to compare with."""
+
+SEEDS: Final = {"gandiva": 5}
+"""Policies that draw, and with how many seeds each is run; the seed is a setting of theirs."""
 
 POLICY: Final = "packing"
 OBJECTIVES: Final = ("jct", "deadline", "makespan", "promise")
@@ -94,11 +97,13 @@ def bench_of(folder: Path, size: str) -> Bench:
 
 def rows_of(bench: Bench) -> list[PackedRow]:
     """All rows of a benchmark: peers, then ours by objective and step."""
-    rows = [
-        PackedRow(bench, peer, f"seed {seed}" if seeds > 1 else "", peer, seed=seed)
-        for peer, seeds in PEERS.items()
-        for seed in range(seeds)
-    ]
+    rows = []
+    for peer in PEERS:
+        if peer in SEEDS:
+            for seed in range(SEEDS[peer]):
+                rows.append(PackedRow(bench, peer, f"seed {seed}", peer, {"seed": str(seed)}, seed))
+        else:
+            rows.append(PackedRow(bench, peer, "", peer))
     for objective in OBJECTIVES:
         for step, settings in STEPS.items():
             asked = {"objective": objective, **settings}
