@@ -14,8 +14,11 @@ COPY domain domain
 COPY models models
 COPY simulator simulator
 COPY solver solver
-RUN pip --python /opt/antecast/bin/python install --no-deps --no-build-isolation . \
-    && pip --python /opt/antecast/bin/python uninstall --yes setuptools nvidia-ml-py
+# Of the executor the service uses the calibration only, but takes the distribution as it is.
+COPY executor/pyproject.toml executor/README.md executor/
+COPY executor/src executor/src
+RUN pip --python /opt/antecast/bin/python install --no-deps --no-build-isolation . ./executor \
+    && pip --python /opt/antecast/bin/python uninstall --yes setuptools
 
 
 FROM python:3.11-slim

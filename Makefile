@@ -61,10 +61,10 @@ bench: $(DEV)  ## speed and memory, as tables
 	$(BIN)/python -m benchmarks.placement_speed
 
 lock:  ## write the lock files anew (needs uv)
-	uv pip compile pyproject.toml --extra build --extra executor --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header -q -o requirements.lock
-	uv pip compile pyproject.toml --extra build --extra executor --extra dev --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-header -q -o requirements-dev.lock
+	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes \
+		--no-emit-package antecast-executor --no-emit-index-url --no-header -q -o requirements.lock
+	uv pip compile pyproject.toml --extra build --extra dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-package antecast-executor --no-emit-index-url --no-header -q -o requirements-dev.lock
 
 clean:  ## remove .venv and what runs have written
 	rm -rf $(VENV) var

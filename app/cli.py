@@ -16,6 +16,7 @@ from app import (
     import_cli,
     learn_cli,
     pack_cli,
+    packing_cli,
     place_cli,
     pull_cli,
     service_cli,
@@ -59,6 +60,7 @@ cli.add_typer(why_cli.commands)
 cli.add_typer(episodes_cli.commands)
 cli.add_typer(place_cli.commands)
 cli.add_typer(pack_cli.commands)
+cli.add_typer(packing_cli.commands)
 cli.add_typer(idle_cli.commands)
 
 # Everything else is imported where it is used: numpy, pandas and the models are slow to load.

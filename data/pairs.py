@@ -1,12 +1,14 @@
 """Measured pairs: how fast two jobs run when they share a GPU, and which do not fit beside each other.
 
 A file has the columns model_a, model_b, rate_a, rate_b, one row per pair in either order. A pair of two
-models of the file that has no row does not fit into the memory of one GPU.
+models of the file that has no row does not fit into the memory of one GPU, unless the file is said to be
+incomplete. Rows with share_a_pct and share_b_pct were measured under MPS shares, the others under free
+competition.
 """
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 from pathlib import Path
 from types import MappingProxyType
@@ -37,10 +39,24 @@ PAIR_COLUMNS: Final = (
     Column("model_b", Kind.TEXT, "", False, "what the other trains"),
     Column("rate_a", Kind.FLOAT, "", False, "speed of the first over alone", LOWEST_RATE, HIGHEST_RATE),
     Column("rate_b", Kind.FLOAT, "", False, "speed of the second over alone", LOWEST_RATE, HIGHEST_RATE),
+    Column("share_a_pct", Kind.FLOAT, "%", True, "MPS share of the first; empty: 100", 1, 100, default=100),
+    Column("share_b_pct", Kind.FLOAT, "%", True, "MPS share of the second; empty: 100", 1, 100, default=100),
 )
 """The table of pairs."""
 
+FREE: Final = (100.0, 100.0)
+"""Shares that limit nobody."""
+
 Pair = tuple[str, str]
+
+Shares = tuple[float, float]
+"""MPS shares of two jobs, percent."""
+
+Rates = tuple[float, float]
+"""Rates of two jobs, relative to alone."""
+
+_NO_SHARES: Final[Mapping[Pair, Mapping[Shares, Rates]]] = MappingProxyType({})
+_Row = tuple[str, str, Rates, Shares]
 
 
 def pair_of(model_a: str, model_b: str) -> Pair:
@@ -55,14 +71,16 @@ class PairTable:
     Attributes:
         rates: rates of the first and the second model of a pair, relative to alone.
         unfit: pairs that do not fit on one GPU.
+        under_shares: of measured pairs, rates under MPS shares other than (100, 100), by these.
     """
 
-    rates: Mapping[Pair, tuple[float, float]]
+    rates: Mapping[Pair, Rates]
     unfit: frozenset[Pair]
+    under_shares: Mapping[Pair, Mapping[Shares, Rates]] = field(default_factory=lambda: _NO_SHARES)
 
     @classmethod
-    def of(cls, rates: Mapping[Pair, tuple[float, float]], unfit: frozenset[Pair] = frozenset()) -> Self:
-        """A table from pairs in any order of their names.
+    def of(cls, rates: Mapping[Pair, Rates], unfit: frozenset[Pair] = frozenset()) -> Self:
+        """A table from pairs in any order of their names, without MPS shares.
 
         Raises:
             ValueError: if a pair is there twice, both measured and unfit, or a rate is out of range.
@@ -101,11 +119,16 @@ class PairTable:
         return PairTable(
             MappingProxyType({pair: both for pair, both in self.rates.items() if not models & set(pair)}),
             frozenset(pair for pair in self.unfit if not models & set(pair)),
+            MappingProxyType({pair: by for pair, by in self.under_shares.items() if not models & set(pair)}),
         )
 
 
-def read_pairs(path: Path) -> PairTable:
+def read_pairs(path: Path, *, is_complete: bool = True) -> PairTable:
     """Read a table of pairs; other columns are ignored.
+
+    Args:
+        path: the file.
+        is_complete: whether two models of the file without a row do not fit; else it is not known.
 
     Raises:
         InputError: with every fault found.
@@ -115,16 +138,38 @@ def read_pairs(path: Path) -> PairTable:
     findings = Findings(len(table.frame))
     typed = check_columns(table.frame, PAIR_COLUMNS, findings)
     _check_names(typed, table.lines, findings)
+    _check_free(typed, findings)
     log = table.log
     log.absorb(findings.log(table.lines, source))
     if log:
         raise InputError(log.listed())
-    rows = good_rows(typed, PAIR_COLUMNS, findings)
-    if rows.empty:
+    good = good_rows(typed, PAIR_COLUMNS, findings)
+    if good.empty:
         raise InputError([Fault(source, None, Rule.NO_ROWS, "there is a header but no pair")])
-    columns = (rows[column.name].tolist() for column in PAIR_COLUMNS)
-    measured = {(a, b): (rate_a, rate_b) for a, b, rate_a, rate_b in zip(*columns, strict=True)}
-    return _complete(measured, source)
+    rows = _rows(good)
+    measured = {(a, b): rates for a, b, rates, shares in rows if shares == FREE}
+    made = _complete(measured, source)
+    return PairTable(made.rates, made.unfit if is_complete else frozenset(), _under_shares(rows))
+
+
+def _rows(typed: pd.DataFrame) -> list[_Row]:
+    """The rows, each with its models in the order of tables; two of one model by their shares."""
+    columns = (typed[column.name].tolist() for column in PAIR_COLUMNS)
+    rows: list[_Row] = []
+    for a, b, rate_a, rate_b, share_a, share_b in zip(*columns, strict=True):
+        both_named = isinstance(a, str) and isinstance(b, str)
+        is_swapped = both_named and (a > b or (a == b and share_a > share_b))
+        one: _Row = (a, b, (rate_a, rate_b), (share_a, share_b))
+        rows.append((b, a, (rate_b, rate_a), (share_b, share_a)) if is_swapped else one)
+    return rows
+
+
+def _under_shares(rows: list[_Row]) -> Mapping[Pair, Mapping[Shares, Rates]]:
+    found: dict[Pair, dict[Shares, Rates]] = {}
+    for a, b, rates, shares in rows:
+        if shares != FREE:
+            found.setdefault((a, b), {})[shares] = rates
+    return MappingProxyType({pair: MappingProxyType(by) for pair, by in found.items()})
 
 
 def _check_names(typed: pd.DataFrame, lines: Lines, findings: Findings) -> None:
@@ -135,16 +180,36 @@ def _check_names(typed: pd.DataFrame, lines: Lines, findings: Findings) -> None:
             return f"{column} is too long, at most {MAX_NAME_CHARACTERS} characters are allowed"
 
         findings.add(is_long, Rule.FIELD_TOO_LONG, describe)
-    both = zip(typed["model_a"].tolist(), typed["model_b"].tolist(), strict=True)
-    keys = [_shown_pair(a, b) if isinstance(a, str) and isinstance(b, str) else None for a, b in both]
+    keys = [
+        _shown_row(a, b, shares) if isinstance(a, str) and isinstance(b, str) else None
+        for a, b, _, shares in _rows(typed)
+    ]
     check_unique(pd.Series(keys, dtype="str", name="pair"), Rule.DUPLICATE_PAIR, lines, findings)
+
+
+def _check_free(typed: pd.DataFrame, findings: Findings) -> None:
+    """A pair that was measured under shares needs its rates without: they are what a limit changes."""
+    rows = _rows(typed)
+    free = {(a, b) for a, b, _, shares in rows if shares == FREE}
+    is_alone = [shares != FREE and (a, b) not in free for a, b, _, shares in rows]
+
+    def describe(row: int) -> str:
+        a, b, _, _ = rows[row]
+        return f"{_shown_pair(a, b)} has no row without shares (or with both at 100), which is needed"
+
+    findings.add(pd.Series(is_alone).to_numpy(dtype=bool) & ~findings.is_bad, Rule.NO_FREE_RATES, describe)
 
 
 def _shown_pair(model_a: str, model_b: str) -> str:
     return " beside ".join(map(repr, pair_of(model_a, model_b)))
 
 
-def _complete(measured: dict[Pair, tuple[float, float]], source: str) -> PairTable:
+def _shown_row(model_a: str, model_b: str, shares: Shares) -> str:
+    at = "" if shares == FREE else f" at {shares[0]:.12g} and {shares[1]:.12g} %"
+    return _shown_pair(model_a, model_b) + at
+
+
+def _complete(measured: dict[Pair, Rates], source: str) -> PairTable:
     """The table in which what is missing does not fit."""
     models = sorted({name for pair in measured for name in pair})
     if len(models) > MAX_MODELS:

@@ -50,6 +50,12 @@ class Rule(StrEnum):
     DUPLICATE_POOL = "duplicate-pool", "an earlier good row has the same pool"
     DUPLICATE_NODE = "duplicate-node", "an earlier good row has the same node"
     DUPLICATE_PAIR = "duplicate-pair", "an earlier good row has the same two models, in either order"
+    NO_FREE_RATES = "no-free-rates", "a pair is measured under MPS shares, and not without"
+    DUPLICATE_MODEL = "duplicate-model", "an earlier good row has the same model and batch size"
+    BATCH_SIZE_TWICE = (
+        "batch-size-twice",
+        "the batch size is in the name of the model and, another, in its column",
+    )
     NEGATIVE_QUOTA = "negative-quota", "a quota is below zero"
     QUOTAS_ABOVE_NODES = "quotas-above-nodes", "the quotas promise more GPUs than the nodes have"
     UNKNOWN_GPU_TYPE = "unknown-gpu-type", "a job to replay asks for a type of GPU that no node has"

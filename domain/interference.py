@@ -1,10 +1,15 @@
 """What sharing a GPU costs: the rate of each of two jobs, with its uncertainty, and who may say so."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 RATE_LEVELS: Final = (0.1, 0.5, 0.9)
 """Levels of `lower`, `median` and `upper`: the interval between the outer ones is the 80 % interval."""
+
+PairRates = Callable[[str, str], float | None]
+"""(model, beside) -> speed of a job of `model` on a GPU that it shares with one of `beside`, as a share of
+its speed alone; None where the two do not fit onto one GPU."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
-"""What a policy decides at one instant: starts, guests sent back, conversions, holds, placements."""
+"""What a policy decides at one instant: starts, guests sent back, conversions, holds, placements, shares."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from domain.cluster import Gpu
 from domain.jobs import Job
+
+SHARE_STEP_PCT: Final = 10
+"""Shares of a GPU come in steps of so many per cent (Gimbal, LGRR)."""
 
 
 class Start(NamedTuple):
@@ -43,49 +46,46 @@ class Placement:
             raise ValueError(f"job {self.job_id}: a GPU is named twice")
 
 
-SHARE_STEP_PCT: Final = 10
-"""MPS shares are set in steps of so many per cent (Gimbal, LGRR)."""
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerShares:
-    """MPS shares of a job's workers: caps, so those of two workers on a GPU may add up to more than 100.
+    """How much of its GPU each worker of a job may use from now on; those on one GPU may sum to over 100.
 
     Attributes:
         job_id: whose workers.
-        shares_pct: one for each GPU of its placement, in the same order; 100 is no cap.
+        shares_pct: one for each GPU of its placement, in that order: 10 to 100, in steps of 10.
 
     Raises:
-        ValueError: if a share is no multiple of `SHARE_STEP_PCT` in [10, 100].
+        ValueError: if there is none, or one is out of range or no step.
     """
 
     job_id: str
     shares_pct: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        if not self.shares_pct:
+            raise ValueError(f"job {self.job_id}: no shares are given")
         for share in self.shares_pct:
-            if share % SHARE_STEP_PCT or not SHARE_STEP_PCT <= share <= 100:
-                raise ValueError(
-                    f"job {self.job_id}: a share is {share} %, must be a multiple of {SHARE_STEP_PCT} in "
-                    f"[{SHARE_STEP_PCT}, 100]"
-                )
+            if share not in range(SHARE_STEP_PCT, 101, SHARE_STEP_PCT):
+                found = f"job {self.job_id}: a share is {share} %, must be 10 to 100 in steps of 10"
+                raise ValueError(found)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Decisions of one instant, carried out in the order of the fields.
+    """Decisions of one instant, carried out in the order of the fields; suspends come with those sent back.
 
     Attributes:
         send_backs: guests to stop now; they keep their place in line and start again from zero.
         conversions: running guests that have become their pool's own, without moving.
         starts: jobs to start now.
         holds: GPUs that stay idle on purpose.
-        placements: where the started gangs go; empty where only counts are planned. GPUs of a job that runs
-            are shared with it from then on.
+        placements: where the started gangs go; empty where only counts are planned.
         late: own jobs that are left waiting although others start, because they are slowed already: the GPUs
             go to those that can still be on time.
-        suspends: jobs to stop now with all of their work kept; they wait again. Carried out before the starts.
-        shares: MPS shares of jobs that share a GPU; whoever is not named keeps what it has, 100 at first.
+        suspends: jobs to stop now whose work is all kept; they wait again, at their place in line, and go on
+            from there.
+        shares: jobs that run or start and what their workers may use of their GPUs; the shares of the others
+            stay as they are.
     """
 
     send_backs: tuple[Job, ...] = ()

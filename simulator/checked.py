@@ -1,10 +1,11 @@
 """Every plan of a replay before the independent checker, before it is carried out."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from domain.cluster import Node
+from domain.cluster import Gpu, Node
 from domain.errors import PlanError
 from domain.jobs import Job, submit_order
 from domain.plans import NOTHING, Plan
@@ -25,6 +26,9 @@ class CheckedPlans(PlanCheck):
         options: what the policy owes.
         nodes: hosts; empty where only counts are planned.
         policy: whose plans they are, to say so.
+        may_share: whether a job has consented to share its GPUs; nobody has where it is not given.
+        allowed_loss: what of its speed each job may lose at an instant (`PlanState.allowed_loss`); asked of
+            plans that place jobs. None: nobody may lose any.
     """
 
     def __init__(
@@ -33,6 +37,9 @@ class CheckedPlans(PlanCheck):
         options: PlanOptions,
         nodes: tuple[Node, ...] = (),
         policy: str = "the policy",
+        *,
+        may_share: Callable[[Job], bool] | None = None,
+        allowed_loss: Callable[[float], Mapping[str, float]] | None = None,
     ) -> None:
         self._policy = policy
         self._quotas = quotas
@@ -42,10 +49,12 @@ class CheckedPlans(PlanCheck):
         self._lines: dict[str, dict[str, Known]] = {}
         self._own_gpus: Counter[str] = Counter()
         self._places = Places(nodes)
+        self._may_share = may_share
+        self._allowed_loss = allowed_loss
 
     def submitted(self, job: Job, now_s: float) -> None:  # noqa: ARG002
         """A job stands at the tail of its line: jobs are told of by (submit, id)."""
-        self._stand(Known(job))
+        self._stand(self._known_as(job))
 
     def ended(self, job: Job, now_s: float, duration_s: float) -> None:  # noqa: ARG002
         """A job that ran has ended; how long it ran means nothing here."""
@@ -74,20 +83,40 @@ class CheckedPlans(PlanCheck):
         """
         if plan == NOTHING:
             return
-        faults = check_plan(self.state(now_s, idle_gpus), plan, self._options)
+        state = self.state(now_s, idle_gpus)
+        if self._allowed_loss is not None and plan.placements:
+            state = replace(state, allowed_loss=self._allowed_loss(now_s))
+        faults = check_plan(state, plan, self._options)
         if faults:
             listed = "; ".join(map(str, faults))
             raise PlanError(f"the plan of {self._policy} at {now_s} s breaks {len(faults)} rule(s): {listed}")
-        for job in plan.send_backs:
-            self._places.leave(job.job_id, self._known[job.job_id].gpus)
-            self._stand(Known(job))
+        self._carry_out(plan)
+
+    def _carry_out(self, plan: Plan) -> None:
+        for job in (*plan.send_backs, *plan.suspends):
+            self._stop(job)
         for job in plan.conversions:
-            self._stand(Known(job, Standing.OWN, self._known[job.job_id].gpus))
+            self._stand(self._known_as(job, Standing.OWN, self._known[job.job_id].gpus))
         gpus = {placement.job_id: placement.gpus for placement in plan.placements}
         for job, is_guest in plan.starts:
             standing = Standing.GUEST if is_guest else Standing.OWN
-            self._stand(Known(job, standing, gpus.get(job.job_id, ())))
+            self._stand(self._known_as(job, standing, gpus.get(job.job_id, ())))
             self._places.enter(job.job_id, gpus.get(job.job_id, ()))
+
+    def _known_as(self, job: Job, standing: Standing = Standing.WAITING, gpus: tuple[Gpu, ...] = ()) -> Known:
+        return Known(job, standing, gpus, self._may_share is not None and self._may_share(job))
+
+    def _stop(self, job: Job) -> None:
+        """A job that runs waits again; an own one is put back at its place in line."""
+        before = self._known[job.job_id]
+        self._places.leave(job.job_id, before.gpus)
+        if before.standing is Standing.OWN:
+            self._leave(before)
+        self._stand(self._known_as(job))
+        if before.standing is Standing.OWN:
+            line = self._lines[job.pool].values()
+            in_order = sorted(line, key=lambda one: submit_order(one.job))
+            self._lines[job.pool] = {one.job.job_id: one for one in in_order}
 
     def _stand(self, one: Known) -> None:
         """Enter what a job does; who waits or is a guest keeps its place in line."""

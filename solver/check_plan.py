@@ -17,7 +17,9 @@ from domain.jobs import Job, submit_order
 from domain.plans import NOTHING, Plan
 from solver.check_places import place_faults
 from solver.check_scene import Scene, fault, inside_lanes, look
+from solver.check_sharing import share_faults
 from solver.check_turns import lateness, lending
+from solver.place_scene import look_at_places
 from solver.plan_rules import STRICT, PlanFault, PlanOptions, PlanRule, PlanState, Standing
 
 __all__ = ["check_plan", "inside_lanes", "lawful_part"]
@@ -37,21 +39,23 @@ def check_plan(state: PlanState, plan: Plan, options: PlanOptions = STRICT) -> t
     if plan == NOTHING:
         return ()
     scene = look(state, plan, options)
-    found = [*_naming(scene), *_capacity(scene), *_stopping(scene)]
+    found = [*_naming(scene), *_capacity(scene), *_stopping(scene), *_suspending(scene)]
     if options.has_own_lanes:
         found += [*_quotas(scene), *_lanes(scene), *_conversions(scene)]
         found += [*lending(scene), *lateness(scene), *_holds(scene)]
-    found += place_faults(state, plan)
+    found += place_faults(state, plan, options)
+    if plan.shares:
+        found += share_faults(look_at_places(state, plan), plan)
     return tuple(found)
 
 
 def lawful_part(state: PlanState, plan: Plan, options: PlanOptions = STRICT) -> Plan:
     """The largest part of a plan, taken in its order, that lends nothing and breaks no rule.
 
-    Who may be passed over first, then conversions, guests sent back, and own starts with their placements:
-    each stays if the part with it is without fault. What is left out is not lost: whoever planned it is
-    asked again. Whoever is called late and would fit what is left over is not passed over, and nobody
-    overtakes him.
+    Who may be passed over first, then conversions, guests sent back, jobs suspended, own starts with their
+    placements, and shares: each stays if the part with it is without fault. What is left out is not lost:
+    whoever planned it is asked again. Whoever is called late and would fit what is left over is not passed
+    over, and nobody overtakes him.
     """
     late = plan.late
     while True:
@@ -72,12 +76,16 @@ def _taken_in_turn(state: PlanState, plan: Plan, options: PlanOptions) -> Plan:
         part = _if_lawful(state, part, replace(part, conversions=(*part.conversions, job)), options)
     for job in plan.send_backs:
         part = _if_lawful(state, part, replace(part, send_backs=(*part.send_backs, job)), options)
+    for job in plan.suspends:
+        part = _if_lawful(state, part, replace(part, suspends=(*part.suspends, job)), options)
     for start in plan.starts:
         if not start.is_guest:
             place = places.get(start.job.job_id)
             placements = part.placements if place is None else (*part.placements, place)
             more = replace(part, starts=(*part.starts, start), placements=placements)
             part = _if_lawful(state, part, more, options)
+    for one in plan.shares:
+        part = _if_lawful(state, part, replace(part, shares=(*part.shares, one)), options)
     return part
 
 
@@ -88,7 +96,8 @@ def _if_lawful(state: PlanState, before: Plan, after: Plan, options: PlanOptions
 
 def _naming(scene: Scene) -> Iterator[PlanFault]:
     plan = scene.plan
-    named = [*plan.send_backs, *plan.conversions, *(start.job for start in plan.starts)]
+    starts = (start.job for start in plan.starts)
+    named = [*plan.send_backs, *plan.suspends, *plan.conversions, *starts]
     jobs = {job.job_id: job for job in named}
     times = Counter(job.job_id for job in named) if len(jobs) < len(named) else {}
     for job_id, job in jobs.items():
@@ -100,7 +109,7 @@ def _naming(scene: Scene) -> Iterator[PlanFault]:
 
 
 def _capacity(scene: Scene) -> Iterator[PlanFault]:
-    """Whoever starts must wait, and find idle GPUs or those of guests that are sent back."""
+    """Whoever starts must wait, and find idle GPUs or those of jobs that are stopped; a rider needs none."""
     room, is_told = scene.idle_gpus, False
     for job, _ in scene.plan.starts:
         runs_as = scene.runs_as(job)
@@ -129,8 +138,27 @@ def _stopping(scene: Scene) -> Iterator[PlanFault]:
             yield fault(
                 PlanRule.SENT_BACK_BUT_NOT_REQUEUEABLE, job, "is to be sent back, but must run to its end"
             )
-        if scene.options.has_own_lanes and not scene.due:
+        if scene.options.has_own_lanes and not scene.due and not _shares(scene, job):
             yield fault(PlanRule.SENT_BACK_FOR_NOBODY, job, "is to be sent back, but no own job waits")
+
+
+def _shares(scene: Scene, job: Job) -> bool:
+    """Whether a job has a neighbour on one of its GPUs, for whose sake it may be stopped by who packs."""
+    known, workers = scene.state.known.get(job.job_id), scene.state.places.workers
+    gpus = () if known is None or not scene.options.packs else known.gpus
+    return any(len(workers.get((gpu.node, gpu.index), ())) > 1 for gpu in gpus)
+
+
+def _suspending(scene: Scene) -> Iterator[PlanFault]:
+    """Only a policy that may stops jobs without loss, and never what is own in a lane."""
+    for job in scene.plan.suspends:
+        runs_as = scene.runs_as(job)
+        if runs_as is Standing.WAITING:
+            yield fault(PlanRule.SUSPENDS_WHAT_DOES_NOT_RUN, job, "is to be suspended, but waits")
+        elif not scene.options.may_suspend:
+            yield fault(PlanRule.SUSPENDED_BUT_MAY_NOT_BE, job, "is to be suspended, the policy stops nobody")
+        elif scene.options.has_own_lanes and runs_as is Standing.OWN:
+            yield fault(PlanRule.SUSPENDED_BUT_MAY_NOT_BE, job, "is to be suspended, but is its pool's own")
 
 
 def _quotas(scene: Scene) -> Iterator[PlanFault]:

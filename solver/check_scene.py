@@ -6,8 +6,10 @@ from functools import cached_property
 
 from domain.jobs import Job
 from domain.plans import Plan
-from solver.check_places import finds_no_place, has_place_left, is_left_in_use
-from solver.plan_rules import GpuKey, Known, PlanFault, PlanOptions, PlanRule, PlanState, Standing
+from solver.check_places import finds_no_place, has_place_left
+from solver.packed_sets import GpuKey
+from solver.place_scene import is_left_in_use, leaving
+from solver.plan_rules import Known, PlanFault, PlanOptions, PlanRule, PlanState, Standing
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Scene:
         late: those of the due that the plan does not start and calls late, although they have a place if
             nodes are known.
         needs: of each placed start, how many GPUs it takes that nobody else has: a rider takes none.
-        idle_gpus: GPUs that may be had once the guests are gone.
+        idle_gpus: GPUs that may be had once those that are stopped are gone.
     """
 
     state: PlanState
@@ -84,13 +86,20 @@ def look(state: PlanState, plan: Plan, options: PlanOptions) -> Scene:
 
 
 def _freed_gpus(state: PlanState, plan: Plan) -> int:
-    """GPUs that nobody has any more once the guests are gone; one that was shared stays in use."""
-    leaving = {job.job_id: state.known[job.job_id] for job in plan.send_backs if job.job_id in state.known}
-    return sum(
-        one.job.num_gpus - sum(is_left_in_use(state, plan, (gpu.node, gpu.index)) for gpu in one.gpus)
-        for one in leaving.values()
-        if one.standing is Standing.GUEST
-    )
+    """GPUs that nobody has any more once those that are stopped are gone.
+
+    One that somebody shares who stays is still in use, and one that two of them share comes free once.
+    """
+    gone = [state.known[job_id] for job_id in leaving(plan) if job_id in state.known]
+    suspended = {job.job_id for job in plan.suspends}
+    keys: set[GpuKey] = set()
+    unnamed = 0
+    for one in gone:
+        is_guest = one.standing is Standing.GUEST
+        if is_guest or (one.standing is Standing.OWN and one.job.job_id in suspended):
+            keys.update((gpu.node, gpu.index) for gpu in one.gpus)
+            unnamed += one.job.num_gpus - len(one.gpus)
+    return unnamed + sum(not is_left_in_use(state, plan, key) for key in keys)
 
 
 def _needs(state: PlanState, plan: Plan) -> dict[str, int]:

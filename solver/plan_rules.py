@@ -4,10 +4,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from domain.cluster import Gpu, Node
+from domain.interference import PairRates
 from domain.jobs import Job
+from solver.packed_sets import GpuKey
 
 
 class PlanRule(StrEnum):
@@ -26,6 +29,8 @@ class PlanRule(StrEnum):
     OWN_JOB_SENT_BACK = "own-job-sent-back"
     SENT_BACK_BUT_NOT_REQUEUEABLE = "sent-back-but-not-requeueable"
     SENT_BACK_FOR_NOBODY = "sent-back-for-nobody"
+    SUSPENDS_WHAT_DOES_NOT_RUN = "suspends-what-does-not-run"
+    SUSPENDED_BUT_MAY_NOT_BE = "suspended-but-may-not-be"
     CONVERTED_BUT_NO_GUEST = "converted-but-no-guest"
     CONVERTED_BEYOND_LANE = "converted-beyond-lane"
     GUEST_INSIDE_ITS_LANE = "guest-inside-its-lane"
@@ -49,6 +54,10 @@ class PlanRule(StrEnum):
     MORE_THAN_TWO_WORKERS = "more-than-two-workers"
     STAR_RULE = "star-rule"
     PACKED_SET_TOO_LARGE = "packed-set-too-large"
+    PAIR_DOES_NOT_FIT = "pair-does-not-fit"
+    PROTECTED_JOB_SHARES = "protected-job-shares"
+    SHARES_OF_WHAT_DOES_NOT_RUN = "shares-of-what-does-not-run"
+    NOT_ONE_SHARE_PER_GPU = "not-one-share-per-gpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +103,6 @@ class Known:
     standing: Standing = Standing.WAITING
     gpus: tuple[Gpu, ...] = ()
     may_share: bool = False
-
-
-GpuKey = tuple[str, int]
-"""A GPU: the name of its node, its index there."""
 
 
 class Places:
@@ -155,6 +160,8 @@ class PlanState:
         own_gpus: of each pool, the GPUs of its own jobs that run.
         nodes: hosts that are there; empty where only counts are planned.
         places: who is on which of their GPUs.
+        allowed_loss: share of its speed that a job may lose to others on its GPUs and still be in time, by
+            id, in [0, 1): its own slack; none where it is not named.
     """
 
     now_s: float
@@ -165,6 +172,7 @@ class PlanState:
     own_gpus: Mapping[str, int]
     nodes: tuple[Node, ...] = ()
     places: Places = field(default_factory=Places)
+    allowed_loss: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def state_of(
@@ -190,6 +198,14 @@ def state_of(
     return PlanState(now_s, idle_gpus, quotas, known, lines, own_gpus, nodes, places)
 
 
+class Hosts(StrEnum):
+    """Who may be made to share GPUs by a policy that packs, host or rider."""
+
+    EVERYONE = "everyone"
+    CONSENTING = "consenting"
+    """Guests on lent GPUs, jobs that have consented, and own jobs that lose no more than they may."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """What the rule behind the plan owes.
@@ -202,7 +218,16 @@ class PlanOptions:
             the lane is made of jobs that wait, and guests stay guests (SIA).
         serves_by_reference: whether, where GPUs are too few for all who are due, jobs beyond the lanes that
             the reference starts now take their turn among them.
-        frees_at_once: whether who starts by a plan may have the GPUs of guests that it sends back.
+        frees_at_once: whether who starts by a plan may have the GPUs of jobs that it stops.
+        packs: whether the policy decides who shares GPUs. Where not, only jobs share that have all
+            consented (`Known.may_share`).
+        hosts: whom it may make share.
+        rates: rate of a model beside another, None where they do not fit onto one GPU; to judge whether pairs
+            fit and what own jobs lose. Where it is not given, neither is judged, and own jobs may lose
+            nothing.
+        redistributes: whether samples move between the workers of a job, so that its rate is their mean and
+            not that of the slowest.
+        may_suspend: whether the policy stops jobs whose work is all kept; never own jobs in a lane.
     """
 
     requeueable_share: float = 0.0
@@ -211,6 +236,11 @@ class PlanOptions:
     converts: bool = True
     serves_by_reference: bool = False
     frees_at_once: bool = True
+    packs: bool = False
+    hosts: Hosts = Hosts.CONSENTING
+    rates: PairRates | None = None
+    redistributes: bool = False
+    may_suspend: bool = False
 
 
 STRICT: Final = PlanOptions()

@@ -5,7 +5,7 @@ Places are enumerated, not searched for: on one node for a gang that fits into o
 business (`solver.packing.candidates`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,9 +46,9 @@ class Floor:
     """
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        self._gpus: list[tuple[Gpu, ...]] = [node.gpus() for node in nodes]
+        self._gpus: dict[str, tuple[Gpu, ...]] = {node.name: node.gpus() for node in nodes}
         self.node_gpus = max(node.num_gpus for node in nodes)
-        self._on: dict[Gpu, tuple[str, ...]] = {gpu: () for gpus in self._gpus for gpu in gpus}
+        self._on: dict[Gpu, tuple[str, ...]] = {gpu: () for gpus in self._gpus.values() for gpu in gpus}
         self.tenants: dict[str, Tenant] = {}
 
     def enter(self, job: Job, gpus: Sequence[Gpu]) -> None:
@@ -77,10 +77,19 @@ class Floor:
         """GPUs that nobody has."""
         return sum(not here for here in self._on.values())
 
-    def idle_place(self, num_gpus: int) -> Place | None:
+    def workers_on(self, node: str) -> list[tuple[str, ...]]:
+        """Who is on each GPU of a node."""
+        return [self._on[gpu] for gpu in self._gpus[node]]
+
+    @property
+    def nodes(self) -> list[str]:
+        """Names of all nodes, in their order."""
+        return list(self._gpus)
+
+    def idle_place(self, num_gpus: int, barred: Collection[str] = ()) -> Place | None:
         """GPUs that nobody has, on the fewest nodes, where they leave the smallest rest; None: there are none."""
         whole, rest = divmod(num_gpus, self.node_gpus)
-        idle = [[gpu for gpu in gpus if not self._on[gpu]] for gpus in self._gpus]
+        idle = [[gpu for gpu in gpus if not self._on[gpu]] for gpus in self._open(barred)]
         order = sorted(range(len(idle)), key=lambda k: (len(idle[k]), k))
         taken: list[Gpu] = []
         used: set[int] = set()
@@ -92,13 +101,16 @@ class Floor:
             taken += idle[k][:piece]
         return Place(tuple(taken), (None,) * num_gpus)
 
-    def shared_places(self, job: Job) -> Iterator[Place]:
+    def shared_places(self, job: Job, barred: Collection[str] = ()) -> Iterator[Place]:
         """Places in which a job shares at least one GPU, within the rules of packed sets."""
         if job.num_gpus <= self.node_gpus:
-            for gpus in self._gpus:
+            for gpus in self._open(barred):
                 yield from self._on_node(job, gpus)
         else:
-            yield from self._on_whole_nodes(job)
+            yield from self._on_whole_nodes(job, barred)
+
+    def _open(self, barred: Collection[str]) -> list[tuple[Gpu, ...]]:
+        return [gpus for name, gpus in self._gpus.items() if name not in barred]
 
     def may_join(self, job: Job, partners: Sequence[str]) -> bool:
         """Whether a job may share with these: as one's rider or equal, or as the host of them all."""
@@ -155,10 +167,10 @@ class Floor:
         if len(chosen) == job.num_gpus and over > 1:
             yield self._place(chosen)
 
-    def _on_whole_nodes(self, job: Job) -> Iterator[Place]:
+    def _on_whole_nodes(self, job: Job, barred: Collection[str]) -> Iterator[Place]:
         """On whole nodes: beside one job and on idle nodes, or over several jobs that share with nobody."""
         open_nodes: list[tuple[frozenset[str], Sequence[Gpu]]] = []
-        for gpus in self._gpus:
+        for gpus in self._open(barred):
             if all(len(self._on[gpu]) <= 1 for gpu in gpus):
                 open_nodes.append((frozenset(one for gpu in gpus for one in self._on[gpu]), gpus))
         hosts = sorted({next(iter(names)) for names, _ in open_nodes if len(names) == 1})

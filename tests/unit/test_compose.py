@@ -193,6 +193,18 @@ def test_the_service_image_holds_all_packages():
     assert not any(fnmatch.fnmatch("tests", pattern) for pattern in copied)
 
 
+def test_the_service_image_takes_the_executor_from_this_checkout():
+    """The simulator needs its calibration; no index is asked for it, and nothing it needs is taken away."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    assert any(item.split(">")[0] == "antecast-executor" for item in project["project"]["dependencies"])
+    made = image("Dockerfile")
+    assert {"executor/src", "executor/pyproject.toml"} <= set(made.sources())
+    build = " ".join(rest for name, rest in made.stages[0] if name == "RUN")
+    assert "install --no-deps --no-build-isolation . ./executor" in build
+    assert "uninstall --yes setuptools" in build
+    assert "nvidia-ml-py" not in build
+
+
 def test_the_executor_image_installs_what_the_executor_needs_and_nothing_else():
     """Its lock is cut out of the service's by the command in its Dockerfile."""
     (line,) = [rest for name, rest in image("executor/Dockerfile").stages[0] if "awk" in rest]

@@ -105,3 +105,45 @@ def test_a_table_contradicts_itself_nowhere() -> None:
     with pytest.raises(ValueError, match="rates lie"):
         PairTable.of({("a", "b"): (1.0, 0.0)})
     assert pair_of("b", "a") == pair_of("a", "b") == ("a", "b")
+
+
+SHARED = "model_a,model_b,rate_a,rate_b,share_a_pct,share_b_pct"
+
+
+def write_shared(folder: Path, *lines: str) -> Path:
+    path = folder / "shared.csv"
+    path.write_text("\n".join((SHARED, *lines)) + "\n")
+    return path
+
+
+def test_rows_under_shares_stand_beside_free_rates(tmp_path: Path) -> None:
+    table = read_pairs(
+        write_shared(
+            tmp_path, "y,x,0.9,0.25,,", "y,x,0.6,0.5,60,100", "x,x,0.5,0.5,100,100", "x,x,0.6,0.3,80,40"
+        )
+    )
+    assert dict(table.rates) == {("x", "y"): (0.25, 0.9), ("x", "x"): (0.5, 0.5)}
+    assert table.under_shares == {
+        ("x", "y"): {(100.0, 60.0): (0.5, 0.6)},
+        ("x", "x"): {(40.0, 80.0): (0.3, 0.6)},
+    }
+    assert table.without(frozenset({"y"})).under_shares == {("x", "x"): {(40.0, 80.0): (0.3, 0.6)}}
+
+
+BAD_SHARES = {
+    "no free row": ("z,x,0.5,0.5,60,100", "no-free-rates"),
+    "no share at all": ("x,x,0.5,0.5,0,100", "out-of-range"),
+    "above the whole": ("x,x,0.5,0.5,60,110", "out-of-range"),
+    "the same setting": ("x,y,0.5,0.6,100,60", "duplicate-pair"),
+    "free competition twice": ("x,x,0.5,0.5,100,", "duplicate-pair"),
+}
+
+
+@pytest.mark.parametrize(("row", "rule"), BAD_SHARES.values(), ids=BAD_SHARES.keys())
+def test_a_bad_row_under_shares_is_refused(tmp_path: Path, row: str, rule: str) -> None:
+    path = write_shared(tmp_path, "y,x,0.9,0.25,,", "x,x,0.5,0.5,,", "y,x,0.6,0.5,60,", row)
+    assert faults_of(path) == [(5, rule)]
+
+
+def test_what_an_incomplete_table_lacks_is_not_known(tmp_path: Path) -> None:
+    assert read_pairs(write(tmp_path, *GOOD), is_complete=False).unfit == frozenset()
