@@ -97,13 +97,12 @@ def bench_of(folder: Path, size: str) -> Bench:
 
 def rows_of(bench: Bench) -> list[PackedRow]:
     """All rows of a benchmark: peers, then ours by objective and step."""
-    rows = []
-    for peer in PEERS:
-        if peer in SEEDS:
-            for seed in range(SEEDS[peer]):
-                rows.append(PackedRow(bench, peer, f"seed {seed}", peer, {"seed": str(seed)}, seed))
-        else:
-            rows.append(PackedRow(bench, peer, "", peer))
+    rows = [PackedRow(bench, peer, "", peer) for peer in PEERS if peer not in SEEDS]
+    rows += [
+        PackedRow(bench, peer, f"seed {seed}", peer, {"seed": str(seed)}, seed)
+        for peer, seeds in SEEDS.items()
+        for seed in range(seeds)
+    ]
     for objective in OBJECTIVES:
         for step, settings in STEPS.items():
             asked = {"objective": objective, **settings}

@@ -111,7 +111,8 @@ class PairTable:
         """SHA-256 of what the table holds, 64 hexadecimal digits; the order of rows and names is nothing."""
         digest = hashlib.sha256()
         for pair in sorted((*self.rates, *self.unfit)):
-            digest.update(repr((pair, self.rates.get(pair))).encode())
+            under_shares = sorted(self.under_shares.get(pair, {}).items())
+            digest.update(repr((pair, self.rates.get(pair), under_shares)).encode())
         return digest.hexdigest()
 
     def without(self, models: frozenset[str]) -> "PairTable":

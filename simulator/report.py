@@ -249,6 +249,7 @@ def _faults(workload: Workload, replay: Replay) -> list[str]:
         # nodes may have more GPUs than the quotas promise; what nobody was promised is lent like any idle GPU
         capacity_steps=((-math.inf, workload.cluster.capacity_gpus),),
         reclaim_s=float(replay.settings.get("reclaim_s", 0.0)),
+        is_packed=replay.packs,
     )
     report = check(
         workload.jobs,
