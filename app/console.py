@@ -105,9 +105,9 @@ def _packing(report: Mapping[str, Any]) -> list[str]:
     worst, most = packing["colocation_slowdown_worst"], packing["colocation_slowed_most"]
     work = f"GPUs in use {use['utilisation_pct']:.1f} %, work done {use['effective_utilisation_pct']:.1f} %"
     who = f"{packing['jobs_hosted']} jobs hosted and {packing['jobs_rode']} rode, in sets of jobs: {sizes}"
+    makespan_h = report["makespan_s"] / 3600
     return [
-        f"shared GPUs: {packing['packed_pct']:.1f} % of the GPU-hours in use; {work}; makespan "
-        f"{report['makespan_s'] / 3600:.2f} h",
+        f"shared GPUs: {packing['packed_pct']:.1f} % of those in use; {work}; makespan {makespan_h:.2f} h",
         f"{who}; {packing['equal_width_pct']:.1f} % of the shared GPU-hours between equal widths",
         f"{seen}{most} lost most: it ran {worst:.2f} times as long as it would have alone",
     ]

@@ -68,9 +68,9 @@ def shared_gpus(rows: Sequence[Row]) -> Table | None:
     )
     table.caption_justify = "left"
     table.caption = (
-        "work: work done as a share of what the GPUs could have done for one job each; shared: of the GPU-hours in\n"
-        "use, those of two jobs; rate: mean speed of jobs that share, 1 is alone; worst: time that a job ran, over\n"
-        "the time it would have run alone"
+        "work: work done as a share of what the GPUs could have done for one job each; shared: of the\n"
+        "GPU-hours in use, those of two jobs; rate: mean speed of jobs that share, 1 is alone;\n"
+        "worst: time that a job ran, over the time it would have run alone"
     )
     table.add_column("policy", no_wrap=True)
     for name in (

@@ -2,8 +2,8 @@
 
 Schedules are taken as valid (`solver.check` says whether one is). Where stretches name their GPUs, a GPU
 that two jobs share is one GPU in use: the first one's, and the other's once that has left. Else GPUs count as
-used by one job each. A job waits from its submit until its last stretch ends, except while it runs; one whose last stretch was
-sent back, or who has none, waits on.
+used by one job each. A job waits from its submit until its last stretch ends, except while it runs; one
+whose last stretch was sent back, or who has none, waits on.
 """
 
 import heapq

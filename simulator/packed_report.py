@@ -23,8 +23,9 @@ def packing_report(workload: Workload, replay: Replay, use: Mapping[str, Any]) -
     - `mean_packed_rate`: rate of jobs while they shared, weighted with their GPUs; None where nobody did;
     - `jobs_hosted`, `jobs_rode`: jobs that had a rider or were one at some time; some were both;
     - `sets_by_size`: packed sets of the hosts among these jobs, by the most jobs they had at once;
-    - `colocation_slowdown_mean`, `colocation_slowdown_worst`: of jobs that shared, time they ran over the time
-      they would have run alone, at least 1; None where nobody shared. `colocation_slowed_most` is the job.
+    - `colocation_slowdown_mean`, `colocation_slowdown_worst`: of jobs that shared, time they ran over the
+      time they would have run alone, at least 1; None where nobody shared. `colocation_slowed_most` is the
+      job.
 
     Args:
         workload: that was replayed.

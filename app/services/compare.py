@@ -119,7 +119,7 @@ def parse_pairs(parts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def run_one(
+def run_one(  # noqa: PLR0913 - named, and each a part of the question
     workload: Workload,
     choice: Choice,
     *,
@@ -162,7 +162,7 @@ def _report(workload: Workload, done: Replay, reference: Lived) -> dict[str, Any
     return report | {name: part for name, part in parts.items() if part}
 
 
-def run_all(
+def run_all(  # noqa: PLR0913 - named, and each a part of the question
     workload: Workload,
     choices: Sequence[Choice],
     *,
@@ -185,7 +185,7 @@ def run_all(
         progress_for: makes the progress callback of a label.
         reference: one more world without sharing to measure against (`solver.references`).
         checks_plans: whether the independent checker looks at every plan before it is carried out.
-        pairs: measured rates of two jobs on one GPU, for policies that let them share; None where there are none.
+        pairs: measured rates of two jobs on one GPU; None where no policy lets jobs share.
 
     Raises:
         PlanError: with `checks_plans`, if a plan breaks a rule (`solver.check_plan`); it says whose.
