@@ -25,7 +25,7 @@ from domain.measures import (
     total_lateness_min,
     worst_lateness_min,
 )
-from domain.schedules import Schedule
+from domain.schedules import Schedule, as_attempts
 from domain.shares import Share
 from domain.usage import lending_spells, use_integrals
 from simulator.replay import Replay
@@ -128,7 +128,7 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
     quotas = workload.cluster.quotas()
     capacity_gpus = workload.cluster.capacity_gpus
     use = use_integrals(workload.jobs, replay.schedule.stretches, quotas, window, capacity_gpus)
-    sent_back = sum(stretch.was_sent_back for stretch in replay.schedule.stretches)
+    sent_back = sum(attempt.was_sent_back for attempt in as_attempts(replay.schedule.stretches))
     return {
         "policy": replay.policy,
         "settings": dict(replay.settings),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from app.services.node_fits import on_nodes, require_room
 from data.history import History, content_hash
@@ -11,6 +12,9 @@ from data.readers.benchmark_csv import read_nodes, read_pools
 from domain.cluster import Node
 from domain.errors import Fault, SettingError
 from simulator.workload import Workload, make_workload
+
+PAIRS_HASH: Final = "pairs_sha256"
+"""Role of the pairs among the hashes."""
 
 
 @dataclass(frozen=True)
@@ -85,5 +89,5 @@ def load(source: Source) -> Inputs:
         skipped += earlier.skipped
     pairs = None if source.pairs is None else read_pairs(source.pairs)
     if pairs is not None:
-        hashes["pairs_sha256"] = pairs.content_hash()
+        hashes[PAIRS_HASH] = pairs.content_hash()
     return Inputs(workload, skipped, jobs.extra_columns, hashes, pairs)

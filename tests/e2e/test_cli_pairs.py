@@ -109,6 +109,14 @@ def test_compare_puts_policies_that_share_beside_others(antecast, inputs, tmp_pa
     }
 
 
+def test_episodes_are_told_of_jobs_that_shared(antecast, inputs, tmp_path):
+    antecast("replay", *inputs, *PACK, "--out", tmp_path / "out")
+    result = antecast("episodes", tmp_path / "out", *inputs[:4], "--json")
+    assert result.code == 0, result.err
+    slowed = json.loads((tmp_path / "out" / "report.json").read_text())["against_fcfs"]["slowed_jobs"]
+    assert bool(json.loads(result.out)) == bool(slowed)
+
+
 @pytest.mark.parametrize("command", ["replay", "compare"])
 @pytest.mark.parametrize(
     ("left_out", "said"),

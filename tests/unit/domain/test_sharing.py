@@ -4,7 +4,7 @@ import pytest
 
 from domain.cluster import Gpu
 from domain.jobs import Job
-from domain.schedules import Stretch
+from domain.schedules import Stretch, as_attempts
 from domain.sharing import PackedSet, Ride, packed_sets, rides, shared_spells
 from domain.usage import lending_spells, use_integrals
 
@@ -123,3 +123,26 @@ def test_a_shared_gpu_is_the_first_ones_until_that_has_left():
     assert use.lent_gpu_hours == 1.0
     assert use.lent_by_donor == pytest.approx({"A": 1.0, "B": 0.0})
     assert lending_spells(TWO, RIDE, quotas) == {"A": ((3 * HOUR_S, 4 * HOUR_S),), "B": ()}
+
+
+# Attempts: what a change of rate has cut into stretches.
+
+
+def test_an_attempt_is_one_whatever_its_rates():
+    other = on("b", HOUR_S, 2 * HOUR_S, 1, rate=0.5)
+    cut = [on("a", 0, HOUR_S, 0), other, on("a", HOUR_S, 4 * HOUR_S, 0, rate=0.5)]
+    whole = on("a", 0, 4 * HOUR_S, 0, rate=(1 + 3 * 0.5) / 4)
+    assert as_attempts(cut) == (other, whole)
+    assert as_attempts([whole, other]) == (whole, other)
+
+
+def test_pauses_moves_and_being_sent_back_end_an_attempt():
+    lost = [on("a", 0, 1, 0)._replace(is_lost=True), on("a", 1, 2, 0, rate=0.5)._replace(is_lost=True)]
+    stopped = on("a", 2, 3, 0)._replace(is_stopped=True)
+    rest = [on("a", 3, 4, 0), on("a", 5, 6, 0), on("a", 6, 7, 1)]
+    found = as_attempts([*lost, stopped, *rest])
+    assert [(one.start_s, one.end_s) for one in found] == [(0, 2), (2, 3), (3, 4), (5, 6), (6, 7)]
+    assert [one.was_sent_back for one in found] == [True, True, False, False, False]
+    assert found[0].rate == 0.75
+    counted = (Stretch("a", 0.0, 1.0, is_lost=True), Stretch("a", 1.0, 2.0, is_lost=True))
+    assert as_attempts(counted) == counted, "where GPUs are only counted no rate changes"
