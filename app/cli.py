@@ -75,6 +75,14 @@ NodesOption = Annotated[
         "--nodes", help="CSV of nodes (node, num_gpus): gangs are put on GPUs, on the fewest nodes."
     ),
 ]
+PairsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--pairs",
+        help="CSV of measured pairs (model_a, model_b, rate_a, rate_b): with --nodes, what policies that "
+        "pack need.",
+    ),
+]
 HistoryOption = Annotated[
     Path | None,
     typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
@@ -126,6 +134,7 @@ def replay(
     policy: Annotated[str, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")],
     out: OutOption,
     nodes: NodesOption = None,
+    pairs: PairsOption = None,
     history: HistoryOption = None,
     file_format: FormatOption = "csv",
     train_until: TrainUntilOption = 0.0,
@@ -143,7 +152,7 @@ def replay(
     from app.services.compare import Choice, parse_pairs, run_one, write_replay  # noqa: PLC0415
     from app.services.ingest import Source, load  # noqa: PLC0415
 
-    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes))
+    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes, pairs))
     tell_inputs(inputs, as_json=as_json)
     choice = Choice(policy, parse_pairs(settings or []), policy)
     with bars(is_silent=as_json) as bar_for:
@@ -155,6 +164,7 @@ def replay(
             progress=bar_for(policy),
             reference=reference,
             checks_plans=check_plans,
+            pairs=inputs.pairs,
         )
     report = {**report, "seed": seed, "inputs": inputs.hashes}
     write_replay(out, done, report)
@@ -179,6 +189,7 @@ def compare(
     ],
     out: OutOption,
     nodes: NodesOption = None,
+    pairs: PairsOption = None,
     history: HistoryOption = None,
     file_format: FormatOption = "csv",
     train_until: TrainUntilOption = 0.0,
@@ -197,7 +208,7 @@ def compare(
 
     choices = _choices(policies)
     _require_picture(picture)
-    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes))
+    inputs = load(Source(jobs, pools, history, file_format, train_until, eval_from, lenient, nodes, pairs))
     tell_inputs(inputs, as_json=as_json)
     title = f"{jobs.name} on {pools.name}"
     rows = _run_and_write(
@@ -294,7 +305,7 @@ def policies(as_json: JsonOption = False) -> None:
     from app.console import print_json  # noqa: PLC0415
     from simulator.forecasting import common_choices  # noqa: PLC0415
     from solver.policies import POLICIES  # noqa: PLC0415
-    from solver.policies.base import describe_settings  # noqa: PLC0415
+    from solver.policies.base import describe_settings, setting_text  # noqa: PLC0415
 
     listed: dict[str, dict[str, Any]] = {
         name: {
@@ -313,8 +324,9 @@ def policies(as_json: JsonOption = False) -> None:
         star = "*" if entry["clairvoyant"] else ""
         typer.echo(f"{name}{star}: {entry['rule']}")
         for key, default in entry["settings"].items():
+            shown = setting_text(default)
             others = entry["choices"].get(key, ())[1:]
-            typer.echo(f"    --set {key}={default}" + (f"  (or {', '.join(others)})" if others else ""))
+            typer.echo(f"    --set {key}={shown}" + (f"  (or {', '.join(others)})" if others else ""))
 
 
 def main() -> None:
@@ -373,6 +385,7 @@ def _run_and_write(
             progress_for=bar_for,
             reference=reference,
             checks_plans=checks_plans,
+            pairs=inputs.pairs,
         )
     write_rows(out, rows, {"seed": seed, "inputs": inputs.hashes, "title": title})
     return rows
@@ -382,7 +395,7 @@ def _finish_comparison(rows: "Sequence[Row]", out: Path, title: str, picture: st
     from app.console import print_json, result_console  # noqa: PLC0415
     from app.pictures import draw_speed_against_slowed, draw_speedups  # noqa: PLC0415
     from app.services.compare import flat  # noqa: PLC0415
-    from app.tables import against_reference, comparison, verdict  # noqa: PLC0415
+    from app.tables import against_reference, comparison, shared_gpus, verdict  # noqa: PLC0415
 
     drawn = [out / f"speed-against-slowed.{picture}", out / f"speedups.{picture}"]
     draw_speed_against_slowed(rows, drawn[0], title)
@@ -392,9 +405,9 @@ def _finish_comparison(rows: "Sequence[Row]", out: Path, title: str, picture: st
     else:
         console = result_console()
         console.print(comparison(rows, title))
-        other = against_reference(rows)
-        if other is not None:
-            console.print(other)
+        for other in (against_reference(rows), shared_gpus(rows)):
+            if other is not None:
+                console.print(other)
         console.print(verdict(rows), markup=False, highlight=False)
         written = [out / "compare.csv", *drawn]
         console.print(

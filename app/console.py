@@ -61,6 +61,8 @@ def tell_replay(report: Mapping[str, Any], out: Path) -> None:
         gain,
         harm,
         *_against_other(report),
+        *_deadlines(report),
+        *_packing(report),
         *_plans(report),
         *broken,
         f"Written: {out / 'schedule.csv'}, {out / 'report.json'}",
@@ -80,6 +82,35 @@ def _against_other(report: Mapping[str, Any]) -> list[str]:
         f"({measures['slowed_pct']:.3f} %), the worst by {measures['slowed_max_min']:.0f} min"
     )
     return [said]
+
+
+def _deadlines(report: Mapping[str, Any]) -> list[str]:
+    """Where jobs have deadlines: how many were met."""
+    if "deadlines" not in report:
+        return []
+    met = report["deadlines"]
+    return [f"deadlines met: {met['met']} of {met['jobs']} ({met['met_pct']:.1f} %)"]
+
+
+def _packing(report: Mapping[str, Any]) -> list[str]:
+    """Where jobs could share GPUs: how much they did, what that brought, and what it cost the worst."""
+    if "packing" not in report:
+        return []
+    packing, use = report["packing"], report["use"]
+    if not packing["jobs_packed"]:
+        return ["no job shared a GPU"]
+    sizes = ", ".join(f"{count} of {size}" for size, count in packing["sets_by_size"].items()) or "none"
+    rate = packing["mean_packed_rate"]
+    seen = "" if rate is None else f"rate of jobs that share {rate:.2f} on average; "
+    worst, most = packing["colocation_slowdown_worst"], packing["colocation_slowed_most"]
+    work = f"GPUs in use {use['utilisation_pct']:.1f} %, work done {use['effective_utilisation_pct']:.1f} %"
+    who = f"{packing['jobs_hosted']} jobs hosted and {packing['jobs_rode']} rode, in sets of jobs: {sizes}"
+    makespan_h = report["makespan_s"] / 3600
+    return [
+        f"shared GPUs: {packing['packed_pct']:.1f} % of those in use; {work}; makespan {makespan_h:.2f} h",
+        f"{who}; {packing['equal_width_pct']:.1f} % of the shared GPU-hours between equal widths",
+        f"{seen}{most} lost most: it ran {worst:.2f} times as long as it would have alone",
+    ]
 
 
 def _plans(report: Mapping[str, Any]) -> list[str]:

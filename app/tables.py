@@ -1,7 +1,7 @@
 """Comparisons as tables and sentences for people."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from rich import box
 from rich.table import Table
@@ -59,6 +59,49 @@ def against_reference(rows: Sequence[Row]) -> Table | None:
     return table
 
 
+def shared_gpus(rows: Sequence[Row]) -> Table | None:
+    """What is asked where jobs may share GPUs or have deadlines; None where neither is so of any policy."""
+    if not any("packing" in row.report or "deadlines" in row.report for row in rows):
+        return None
+    table = Table(
+        title=Text("GPUs that two jobs share, and deadlines"), title_justify="left", box=box.SIMPLE_HEAD
+    )
+    table.caption_justify = "left"
+    table.caption = (
+        "work: work done as a share of what the GPUs could have done for one job each; shared: of the\n"
+        "GPU-hours in use, those of two jobs; rate: mean speed of jobs that share, 1 is alone;\n"
+        "worst: time that a job ran, over the time it would have run alone"
+    )
+    table.add_column("policy", no_wrap=True)
+    for name in (
+        "JCT\nmean h",
+        "queue\nmean h",
+        "makespan\nh",
+        "deadlines\nmet %",
+        "GPUs in\nuse %",
+        "work\n%",
+        "shared\n%",
+        "rate\nmean",
+        "hosts",
+        "riders",
+        "worst",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        report = row.report
+        table.add_row(
+            Text(row.label),
+            f"{report['mean_jct_s'] / _HOUR_S:.2f}",
+            f"{report['mean_queue_delay_s'] / _HOUR_S:.2f}",
+            f"{report['makespan_s'] / _HOUR_S:.2f}",
+            f"{report['deadlines']['met_pct']:.1f}" if "deadlines" in report else "",
+            f"{report['use']['utilisation_pct']:.1f}",
+            f"{report['use']['effective_utilisation_pct']:.1f}",
+            *_packing_cells(report),
+        )
+    return table
+
+
 def verdict(rows: Sequence[Row]) -> str:
     """One sentence: what was gained, and who was slowed.
 
@@ -96,6 +139,23 @@ def _cells(measures: Mapping[str, float]) -> tuple[str, str, str, str]:
         f"{measures['slowed_pct']:.3f}",
         f"{measures['slowed_max_min']:.0f}",
     )
+
+
+def _packing_cells(report: Mapping[str, Any]) -> tuple[str, ...]:
+    packing = report.get("packing")
+    if packing is None:
+        return ("", "", "", "", "")
+    return (
+        f"{packing['packed_pct']:.1f}",
+        _two_digits(packing["mean_packed_rate"]),
+        str(packing["jobs_hosted"]),
+        str(packing["jobs_rode"]),
+        _two_digits(packing["colocation_slowdown_worst"]),
+    )
+
+
+def _two_digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
 
 
 def _over_days(measures: Mapping[str, float]) -> str:

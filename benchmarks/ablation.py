@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import Final
 
 from app.services.compare import Choice, parse_choice
+from benchmarks.rows import Figures, markdown, number
 from benchmarks.runs import (
-    Figures,
     Row,
     add_options,
     asked_policy,
     between,
     exit_code,
     figures_of_rows,
-    number,
-    table,
     takes,
 )
 from simulator.forecasting import COMMON_SETTINGS
@@ -149,7 +147,7 @@ def main() -> None:
     variants = [one for one in VARIANTS if chosen.only is None or one.label in chosen.only]
     rows = rows_of(chosen.pools, chosen.policy, chosen.requeueable, [*variants, *chosen.also])
     figures: list[Figures] = figures_of_rows(rows, chosen)
-    print(table(figures, columns_of(figures)))
+    print(markdown(figures, columns_of(figures)))
     raise SystemExit(exit_code(rows, figures))
 
 

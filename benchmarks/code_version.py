@@ -1,6 +1,6 @@
 """Which code a replay's figures rest on, as a hash: comments, docstrings and formatting do not count.
 
-The modules that `simulator.replay` and `simulator.report` import, directly or not, wherever they are
+The modules that `simulator.replay` and its reports import, directly or not, wherever they are
 imported; of the policies only the one that is asked about.
 """
 
@@ -14,7 +14,7 @@ from solver.policies import POLICIES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = ("data", "domain", "models", "simulator", "solver")
-ENTRANCES: Final = ("simulator.replay", "simulator.report")
+ENTRANCES: Final = ("simulator.replay", "simulator.report", "simulator.packed_report")
 _POLICIES: Final = "solver.policies"
 
 

@@ -17,16 +17,14 @@ from typing import Final
 
 from app.pictures import FrontierSeries, draw_frontier
 from app.services.compare import parse_choice
+from benchmarks.rows import Figures, markdown, number
 from benchmarks.runs import (
-    Figures,
     Row,
     add_options,
     asked_policy,
     between,
     exit_code,
     figures_of_rows,
-    number,
-    table,
     takes,
 )
 
@@ -91,7 +89,7 @@ def promise_table(rows: Sequence[Figures]) -> str:
     def wanted_pct(row: Figures) -> float:
         return 100.0 * float(row["label"].removeprefix("eps="))
 
-    return table(
+    return markdown(
         kept(rows),
         {
             "load": lambda row: row["load"],
@@ -140,7 +138,7 @@ def main() -> None:
     rows = points(chosen.pools, chosen.policy, chosen.eps, chosen.requeueable)
     rows += points_beside(chosen.pools, chosen.beside, chosen.confidence)
     figures = figures_of_rows(rows, chosen)
-    print(table(figures, _COLUMNS))
+    print(markdown(figures, _COLUMNS))
     print()
     print(promise_table(figures))
     if chosen.pictures is not None:

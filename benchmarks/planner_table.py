@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Final
 
 from app.services.compare import parse_choice
+from benchmarks.rows import Figures, markdown, number
 from benchmarks.runs import (
-    Figures,
     Row,
     add_options,
     asked_policy,
     exit_code,
     figures_of_rows,
-    number,
-    table,
     takes,
 )
 
@@ -181,7 +179,7 @@ def main() -> None:
         parser.error("--referee needs --out: it judges the schedules written there")
     rows = rows_of(chosen.pools, chosen.policies, chosen.requeueable)
     figures = figures_of_rows(rows, chosen)
-    print(table(figures, columns_of(figures)))
+    print(markdown(figures, columns_of(figures)))
     raise SystemExit(exit_code(rows, figures))
 
 

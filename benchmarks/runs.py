@@ -1,24 +1,21 @@
 """Replays as rows of a CSV: each in a process of its own, skipped where nothing it rests on has changed."""
 
 import argparse
-import csv
 import hashlib
 import json
-import multiprocessing
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from app.services.compare import Choice, parse_choice, run_one, write_replay
 from app.services.ingest import Source, load
 from benchmarks.code_version import code_version
+from benchmarks.rows import Figures, Table, file_hash, fill, in_processes, text_of
 from domain.errors import SettingError
 from simulator.replay import Replay
 from simulator.workload import Workload
@@ -101,7 +98,6 @@ COLUMNS: Final = (
 )  # fmt: skip
 """Columns of the CSV. `inputs` is the hash of all that the figures rest on."""
 
-Figures = dict[str, str]
 Done = tuple[Row, Figures | BaseException]
 Execute = Callable[[Sequence[Row], Protocol, int], Iterable[Done]]
 
@@ -131,7 +127,7 @@ def inputs_hash(row: Row, protocol: Protocol) -> str:
     digest = hashlib.sha256()
     parts = [code_version(row.policy), row.asked, str(row.may_see_truth)]
     parts += [repr(protocol.train_until_s), repr(protocol.eval_from_s), str(protocol.seed)]
-    parts += [_file_hash(protocol.jobs), _file_hash(row.pools)]
+    parts += [file_hash(protocol.jobs), file_hash(row.pools)]
     digest.update("\n".join(parts).encode())
     return digest.hexdigest()[:16]
 
@@ -153,31 +149,19 @@ def complete(
     Returns:
         The figures of the rows that could be run; a failure is told on standard error.
     """
-    known = {(one["load"], one["series"], one["label"]): one for one in read_figures(path)}
     hashes = {row.key: inputs_hash(row, protocol) for row in rows}
-    missing = [row for row in rows if not _is_current(known.get(row.key), hashes[row.key], protocol)]
-    _say(f"{len(rows) - len(missing)} of {len(rows)} rows are in {path}")
-    for number, (row, figures) in enumerate((execute or in_processes)(missing, protocol, workers), start=1):
-        head = f"{number}/{len(missing)} {row.load} {row.series} {row.label}"
-        if isinstance(figures, BaseException):
-            _say(f"{head}: {type(figures).__name__}: {figures}")
-            continue
-        known[row.key] = figures
-        _write_figures(path, known.values())
-        speed = f"{figures['ratio']} / {figures['geo']} / {figures['slowed_pct']} %"
-        _say(f"{head}: {speed}, {figures['seconds']} s")
-    return [known[row.key] for row in rows if _is_current(known.get(row.key), hashes[row.key], protocol)]
+    return fill(
+        _table(path),
+        rows,
+        lambda row, known: _is_current(known, hashes[row.key], protocol),
+        lambda missing: (execute or replayed)(missing, protocol, workers),
+        lambda figures: f"{figures['ratio']} / {figures['geo']} / {figures['slowed_pct']} %",
+    )
 
 
-def in_processes(rows: Sequence[Row], protocol: Protocol, workers: int) -> Iterator[Done]:
-    """Run rows, each in a process of its own, so many at a time."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1) as pool:
-        running = {pool.submit(run_row, row, protocol): row for row in rows}
-        for future in as_completed(running):
-            error = future.exception()
-            yield running[future], future.result() if error is None else error
+def replayed(rows: Sequence[Row], protocol: Protocol, workers: int) -> Iterator[Done]:
+    """Replay rows, each in a process of its own, so many at a time."""
+    return in_processes(partial(run_row, protocol=protocol), rows, workers)
 
 
 def run_row(row: Row, protocol: Protocol) -> Figures:
@@ -208,7 +192,7 @@ def run_row(row: Row, protocol: Protocol) -> Figures:
         "referee": verdict,
         "seconds": seconds,
     }
-    return {name: _text(figures[name]) for name in COLUMNS}
+    return {name: text_of(figures[name]) for name in COLUMNS}
 
 
 def figures_of(report: Mapping[str, Any], workload: Workload, done: Replay) -> dict[str, Any]:
@@ -259,21 +243,11 @@ def judge(row: Row, protocol: Protocol, schedule: Path) -> str:
 
 def read_figures(path: Path) -> list[Figures]:
     """Rows of a CSV written by `complete`; none where there is no file or it has other columns."""
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        return list(reader) if tuple(reader.fieldnames or ()) == COLUMNS else []
+    return _table(path).read()
 
 
-def _write_figures(path: Path, rows: Iterable[Figures]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    with part.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted(rows, key=lambda one: (one["load"], one["series"])))
-    part.replace(path)
+def _table(path: Path) -> Table:
+    return Table(path, COLUMNS, ("load", "series", "label"))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -295,7 +269,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def figures_of_rows(rows: Sequence[Row], chosen: argparse.Namespace) -> list[Figures]:
     """`complete`, by what `add_options` was given."""
-    execute: Execute = _nothing if chosen.no_run else in_processes
+    execute: Execute = _nothing if chosen.no_run else replayed
     return complete(rows, protocol_of(chosen), chosen.csv, chosen.workers, execute)
 
 
@@ -316,37 +290,12 @@ def exit_code(rows: Sequence[Row], figures: Sequence[Figures]) -> int:
     return 0 if is_sound and len(figures) == len(rows) else 1
 
 
-def table(rows: Iterable[Figures], columns: Mapping[str, Callable[[Figures], str]]) -> str:
-    """Rows as a Markdown table."""
-    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-    lines += ["| " + " | ".join(cell(row) for cell in columns.values()) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def number(column: str, form: str = ".2f") -> Callable[[Figures], str]:
-    """A cell that shows a column's number."""
-    return lambda row: format(float(row[column]), form)
-
-
 def between(low: str, high: str) -> Callable[[Figures], str]:
     """A cell that shows an interval of per cents."""
     return lambda row: f"{float(row[low]):.3f} to {float(row[high]):.3f}"
 
 
-def _is_current(known: Figures | None, wanted: str, protocol: Protocol) -> bool:
-    if known is None or known["inputs"] != wanted:
+def _is_current(known: Figures, wanted: str, protocol: Protocol) -> bool:
+    if known["inputs"] != wanted:
         return False
     return protocol.referee is None or bool(known["referee"])
-
-
-def _text(value: Any) -> str:
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-@cache
-def _file_hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -6,6 +6,7 @@ incomplete. Rows with share_a_pct and share_b_pct were measured under MPS shares
 competition.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
@@ -105,6 +106,14 @@ class PairTable:
         if measured is None:
             return None
         return measured[0] if model <= beside else measured[1]
+
+    def content_hash(self) -> str:
+        """SHA-256 of what the table holds, 64 hexadecimal digits; the order of rows and names is nothing."""
+        digest = hashlib.sha256()
+        for pair in sorted((*self.rates, *self.unfit)):
+            under_shares = sorted(self.under_shares.get(pair, {}).items())
+            digest.update(repr((pair, self.rates.get(pair), under_shares)).encode())
+        return digest.hexdigest()
 
     def without(self, models: frozenset[str]) -> "PairTable":
         """The table as it would be had the models never been measured."""

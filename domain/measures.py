@@ -93,6 +93,12 @@ def worst_lateness_min(latenesses: Iterable[float]) -> float:
     return max(0.0, max(latenesses, default=0.0)) / _MINUTE_S
 
 
+def deadlines_met(ends_s: Iterable[float], deadlines_s: Iterable[float]) -> Share:
+    """Share of jobs that end by their deadline; both are instants, seconds."""
+    met = [end_s <= by_s for end_s, by_s in zip(ends_s, deadlines_s, strict=True)]
+    return Share(sum(met), len(met))
+
+
 def ratio(above: float, below: float) -> float:
     """One time over another where either may be zero: 0 / 0 is 1 (nothing changed), x / 0 infinite.
 

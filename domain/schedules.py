@@ -1,6 +1,6 @@
 """What happened: who ran when, at which rate, and what was thrown away."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -54,6 +54,39 @@ class Stretch(NamedTuple):
         if self.is_stopped:
             return 1.0 - self.rate
         return 1.0 if self.is_lost else 0.0
+
+
+def as_attempts(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
+    """Each attempt as one stretch, at its mean rate, where its last one stood.
+
+    An attempt has several where its rate changed: each begins where the one before it ended, on the same
+    GPUs, and all of them are lost or none. Stretches that name no GPUs are attempts already.
+
+    Args:
+        stretches: in the order in which they ended.
+    """
+    found: dict[int, Stretch] = {}
+    last: dict[str, int] = {}
+    for place, stretch in enumerate(stretches):
+        before = found.get(last.get(stretch.job_id, -1))
+        if before is not None and _goes_on(before, stretch):
+            del found[last[stretch.job_id]]
+            stretch = _joined(before, stretch)  # noqa: PLW2901 - what stands for it from here on
+        found[place] = stretch
+        last[stretch.job_id] = place
+    return tuple(found.values())
+
+
+def _goes_on(before: Stretch, after: Stretch) -> bool:
+    is_there = bool(after.gpus) and before.gpus == after.gpus and before.end_s == after.start_s
+    return is_there and before.is_lost == after.is_lost and not before.is_stopped
+
+
+def _joined(before: Stretch, after: Stretch) -> Stretch:
+    spent_s = after.end_s - before.start_s
+    work_s = before.rate * (before.end_s - before.start_s) + after.rate * (after.end_s - after.start_s)
+    rate = work_s / spent_s if spent_s > 0.0 else after.rate
+    return after._replace(start_s=before.start_s, is_guest=before.is_guest, rate=rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Whose GPUs were used by whom, and which stood idle while somebody waited: integrals over a schedule.
 
-Schedules are taken as valid (`solver.check` says whether one is), and GPUs as used by one job each. A
-job waits from its submit until its last stretch ends, except while it runs; one whose last stretch was
-sent back, or who has none, waits on.
+Schedules are taken as valid (`solver.check` says whether one is). Where stretches name their GPUs, a GPU
+that two jobs share is one GPU in use: the first one's, and the other's once that has left. Else GPUs count as
+used by one job each. A job waits from its submit until its last stretch ends, except while it runs; one
+whose last stretch was sent back, or who has none, waits on.
 """
 
 import heapq
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple
 
 from domain.jobs import Job
 from domain.schedules import Stretch
+from domain.sharing import SharedSpell, shared_spells
 
 _HOUR_S: Final = 3600.0
 
@@ -24,11 +26,11 @@ class UseIntegrals:
 
     Attributes:
         capacity_gpu_hours: what the cluster offered.
-        allocated_gpu_hours: what jobs held, lost attempts included.
+        allocated_gpu_hours: what jobs held, lost attempts included; a shared GPU once.
         work_gpu_hours: width x rate over the stretches that counted: equal to what was allocated to
             them where nothing is packed and no attempt was sent back with a part of its work.
         lost_gpu_hours: held by attempts that were thrown away; of attempts that were sent back and kept a
-            part of their work, the other part.
+            part of their work, the other part. By jobs: one that shares its GPUs lost them whole.
         lent_gpu_hours: integral of the sum over pools of max(0, GPUs in use - quota).
         lent_by_donor: the same, laid at each instant on the pools with idle quota in proportion to it;
             adds up to less where pools use GPUs beyond all quotas.
@@ -50,7 +52,10 @@ class UseIntegrals:
 
     @property
     def effective_utilisation(self) -> float:
-        """Work done / capacity, in [0, 1]: repeated work and packing losses do not count."""
+        """Work done / capacity: repeated work and packing losses do not count.
+
+        In [0, 1] where nobody shares; two jobs on a GPU may together do more than one alone.
+        """
         return self.work_gpu_hours / self.capacity_gpu_hours if self.capacity_gpu_hours else 0.0
 
 
@@ -80,7 +85,9 @@ def use_integrals(
     all_stretches = tuple(stretches)
     capacity = sum(quotas.values()) if capacity_gpus is None else capacity_gpus
     sweep = _Sweep(tuple(quotas.values()), capacity, from_s, to_s)
-    for event in _events(by_id, all_stretches, quotas):
+    _require_known(by_id, all_stretches, quotas)
+    shared = shared_spells(by_id, all_stretches)
+    for event in _events(by_id, all_stretches, quotas, shared):
         sweep.advance(event.at_s)
         sweep.apply(event)
     sweep.finish()
@@ -96,7 +103,7 @@ def use_integrals(
             lost += gpu_hours * stretch.lost_share
     return UseIntegrals(
         capacity_gpu_hours=capacity * (to_s - from_s) / _HOUR_S,
-        allocated_gpu_hours=allocated,
+        allocated_gpu_hours=allocated - math.fsum(spell.inside_s(window) for spell in shared) / _HOUR_S,
         work_gpu_hours=work,
         lost_gpu_hours=lost,
         lent_gpu_hours=sweep.lent_gpu_s / _HOUR_S,
@@ -122,7 +129,10 @@ def lending_spells(
     ledger = _Ledger(tuple(quotas.values()))
     spells: dict[str, list[tuple[float, float]]] = {pool: [] for pool in pools}
     since: list[float | None] = [None] * len(pools)
-    events = [e for e in _events({j.job_id: j for j in jobs}, tuple(stretches), quotas) if e.gpus]
+    by_id, all_stretches = {job.job_id: job for job in jobs}, tuple(stretches)
+    _require_known(by_id, all_stretches, quotas)
+    shared = shared_spells(by_id, all_stretches)
+    events = [event for event in _events(by_id, all_stretches, quotas, shared) if event.gpus]
     for place, event in enumerate(events):
         ledger.use(event.pool, event.gpus)
         if place + 1 < len(events) and events[place + 1].at_s == event.at_s:
@@ -148,22 +158,32 @@ class _Event(NamedTuple):
     waiting: int
 
 
-def _events(
-    by_id: Mapping[str, Job], stretches: Iterable[Stretch], quotas: Mapping[str, int]
-) -> list[_Event]:
-    index = {pool: place for place, pool in enumerate(quotas)}
-    homeless = next((job for job in by_id.values() if job.pool not in index), None)
+def _require_known(by_id: Mapping[str, Job], stretches: Iterable[Stretch], quotas: Mapping[str, int]) -> None:
+    homeless = next((job for job in by_id.values() if job.pool not in quotas), None)
     if homeless is not None:
         raise ValueError(f"job {homeless.job_id}: pool {homeless.pool} has no quota")
+    unknown = next((one.job_id for one in stretches if one.job_id not in by_id), None)
+    if unknown is not None:
+        raise ValueError(f"a stretch is of job {unknown}, which is not among the jobs")
+
+
+def _events(
+    by_id: Mapping[str, Job],
+    stretches: Iterable[Stretch],
+    quotas: Mapping[str, int],
+    shared: Iterable[SharedSpell],
+) -> list[_Event]:
+    index = {pool: place for place, pool in enumerate(quotas)}
     by_job: dict[str, list[Stretch]] = {}
     for stretch in stretches:
         by_job.setdefault(stretch.job_id, []).append(stretch)
-    unknown = next((job_id for job_id in by_job if job_id not in by_id), None)
-    if unknown is not None:
-        raise ValueError(f"a stretch is of job {unknown}, which is not among the jobs")
     events: list[_Event] = []
     for job in by_id.values():
         events.extend(_life(job, index[job.pool], by_job.get(job.job_id, [])))
+    for spell in shared:
+        pool = index[by_id[spell.second].pool]
+        events.append(_Event(spell.start_s, pool, 0, -1, 0))
+        events.append(_Event(spell.end_s, pool, 0, 1, 0))
     events.sort(key=itemgetter(0))
     return events
 

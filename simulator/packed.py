@@ -68,14 +68,18 @@ def pairs_for(
     if not packs:
         return None
     if pairs is None or not workload.cluster.nodes:
-        raise SettingError(
-            f"policy {policy} lets jobs share GPUs: it needs nodes and measured pairs (--pairs)"
+        lacking = (
+            "measured pairs (--pairs)" if workload.cluster.nodes else "nodes (--nodes) and pairs (--pairs)"
         )
+        raise SettingError(f"policy {policy} lets jobs share GPUs: give it {lacking}")
     known = set(pairs.models)
     for job in workload.jobs:
         if job.model not in known:
             found = "no model" if job.model is None else f"model {job.model!r}, of which no pair was measured"
-            raise SettingError(f"policy {policy} lets jobs share GPUs, and job {job.job_id} has {found}")
+            raise SettingError(
+                f"policy {policy} lets jobs share GPUs, and job {job.job_id} has {found}: jobs need a column "
+                "model with names of the pairs"
+            )
     return SharedGpus(PairRates(pairs, ShareModel()), MeasuredRates(pairs))
 
 

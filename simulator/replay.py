@@ -32,6 +32,7 @@ class Replay:
         held_up_s: where gangs were put on nodes, for how long each job had enough idle GPUs in sum but no
             place; None where GPUs were only counted.
         notes: what the policy wrote down about its own work.
+        packs: whether jobs could share GPUs.
     """
 
     policy: str
@@ -40,6 +41,7 @@ class Replay:
     schedule: Schedule
     held_up_s: Mapping[str, float] | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    packs: bool = False
 
 
 def replay(  # noqa: PLR0913 - named, and each a part of the question
@@ -87,7 +89,15 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
     schedule = made.engine.run()
     held_up_s = None if made.placer is None else made.placer.held_up_s
     notes = made.policy.notes() if isinstance(made.policy, KeepsNotes) else {}
-    return Replay(policy, made.settings, made.forecasters.saw_truth(), schedule, held_up_s, notes)
+    return Replay(
+        policy,
+        made.settings,
+        made.forecasters.saw_truth(),
+        schedule,
+        held_up_s=held_up_s,
+        notes=notes,
+        packs=made.packs,
+    )
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,8 @@ class Prepared:
         owes: what its plans are checked for.
         settings: in force, those of the forecasts included.
         forecasters: what it is given.
-        placer: puts plans on nodes; None where GPUs are only counted.
+        placer: puts plans on nodes; None where GPUs are only counted, or the policy places jobs itself.
+        packs: whether jobs may share GPUs.
     """
 
     engine: Engine
@@ -111,6 +122,7 @@ class Prepared:
     settings: Mapping[str, Any]
     forecasters: Forecasters
     placer: PlacedPlans | None
+    packs: bool = False
 
 
 def prepare(  # noqa: PLR0913 - named, and each a part of the question
@@ -163,7 +175,8 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         plan_check=CheckedPlans(cluster.quotas(), owes, cluster.nodes, policy) if checks_plans else None,
     )
     in_force = {one.name: getattr(built, one.name) for one in fields(built)} | choice.as_settings()
-    return Prepared(engine, rule_in_force, spec, owes, in_force, forecasters, placer)
+    packs = shares_gpus is not None
+    return Prepared(engine, rule_in_force, spec, owes, in_force, forecasters, placer, packs)
 
 
 def _placer(workload: Workload, lives: LifetimeForecaster, settings: Any, rule: PlaceRule) -> PlacedPlans:

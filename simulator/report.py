@@ -11,6 +11,7 @@ from domain.fairness import donor_harm, jain_index
 from domain.jobs import Job
 from domain.measures import (
     bounded_slowdown,
+    deadlines_met,
     is_slowed,
     lateness_s,
     makespan_s,
@@ -24,7 +25,7 @@ from domain.measures import (
     total_lateness_min,
     worst_lateness_min,
 )
-from domain.schedules import Schedule
+from domain.schedules import Schedule, as_attempts
 from domain.shares import Share
 from domain.usage import lending_spells, use_integrals
 from simulator.replay import Replay
@@ -127,7 +128,7 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
     quotas = workload.cluster.quotas()
     capacity_gpus = workload.cluster.capacity_gpus
     use = use_integrals(workload.jobs, replay.schedule.stretches, quotas, window, capacity_gpus)
-    sent_back = sum(stretch.was_sent_back for stretch in replay.schedule.stretches)
+    sent_back = sum(attempt.was_sent_back for attempt in as_attempts(replay.schedule.stretches))
     return {
         "policy": replay.policy,
         "settings": dict(replay.settings),
@@ -142,6 +143,7 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
         "events": replay.schedule.events,
         "requeues": sent_back,
         **_times(workload, jobs, lived),
+        **_deadlines(jobs, lived),
         "against_fcfs": against(workload, lived, reference),
         "use": {
             "window_s": list(window),
@@ -186,6 +188,15 @@ def _times(workload: Workload, jobs: Sequence[Job], lived: Lived) -> dict[str, A
         "mean_bounded_slowdown": math.fsum(bounded) / len(bounded),
         "makespan_s": makespan_s((job.submit_s for job in workload.jobs), lived.end_s.values()),
     }
+
+
+def _deadlines(jobs: Sequence[Job], lived: Lived) -> dict[str, Any]:
+    """How many of the jobs that have a deadline met it; nothing where none has one."""
+    by_s = {job.job_id: job.deadline_s for job in jobs if job.deadline_s is not None}
+    if not by_s:
+        return {}
+    met = deadlines_met((lived.end_s[job_id] for job_id in by_s), by_s.values())
+    return {"deadlines": {"jobs": met.total, "met": met.hits, "met_pct": 100.0 * met.value}}
 
 
 def _ran_s(workload: Workload, job: Job, lived: Lived) -> float:
@@ -238,6 +249,7 @@ def _faults(workload: Workload, replay: Replay) -> list[str]:
         # nodes may have more GPUs than the quotas promise; what nobody was promised is lent like any idle GPU
         capacity_steps=((-math.inf, workload.cluster.capacity_gpus),),
         reclaim_s=float(replay.settings.get("reclaim_s", 0.0)),
+        is_packed=replay.packs,
     )
     report = check(
         workload.jobs,

@@ -54,14 +54,19 @@ def _tell(observer: Observer, kind: int, job: Job, now_s: float, duration_s: flo
 
 
 def _facts(workload: Workload, schedule: Schedule) -> list[tuple[float, int, int, Job]]:
-    """Facts in the order in which they were told; ties as the schedule and the workload have them."""
+    """Facts in the order in which they were told; ties as the schedule and the workload have them.
+
+    Who stops and runs again later was sent back or suspended, which is told alike.
+    """
     serial = count()
     facts = [(job.submit_s, _SUBMITTED, next(serial), job) for job in workload.jobs]
     by_id = {job.job_id: job for job in workload.jobs}
+    last = {stretch.job_id: stretch for stretch in schedule.stretches}
     for stretch in schedule.stretches:
         job = by_id[stretch.job_id]
         facts.append((stretch.start_s, _STARTED, next(serial), job))
         kind = _ENDED if stretch.start_s < stretch.end_s else _ENDED_AT_ONCE
-        facts.append((stretch.end_s, _SENT_BACK if stretch.was_sent_back else kind, next(serial), job))
+        is_over = not stretch.was_sent_back and stretch is last[stretch.job_id]
+        facts.append((stretch.end_s, kind if is_over else _SENT_BACK, next(serial), job))
     facts.sort(key=lambda fact: fact[:3])
     return facts

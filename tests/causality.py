@@ -17,17 +17,21 @@ from domain.schedules import Schedule, Stretch
 from simulator.replay import replay
 from simulator.workload import Workload
 from solver.policies import POLICIES
-from solver.policies.base import describe_settings
+from solver.policies.base import describe_settings, setting_text
 
 Seen = tuple[float, str, str]
 """(instant, job, what)."""
 
 
 def settings_choices(policy: str) -> list[dict[str, str]]:
-    """A policy's defaults, and in turn each other word of the settings that are words."""
+    """A policy's defaults, and in turn each other word of the settings that are words or switches."""
     defaults = describe_settings(POLICIES[policy].settings)
     words = [(name, word) for name, word in defaults.items() if isinstance(word, Enum)]
-    return [{}, *({name: other.value} for name, word in words for other in type(word) if other is not word)]
+    switches = [
+        {name: setting_text(not is_on)} for name, is_on in defaults.items() if isinstance(is_on, bool)
+    ]
+    others = [{name: other.value} for name, word in words for other in type(word) if other is not word]
+    return [{}, *others, *switches]
 
 
 def changed_by(

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from data.pairs import PairTable
 from data.schedule_csv import write_schedule
 from domain.errors import SettingError
 from domain.measures import speedup
+from domain.packing import MAX_SET_JOBS
 from simulator.engine import Progress
+from simulator.packed_report import packing_report
 from simulator.placed_report import placement_report
 from simulator.references import check_reference, reference_world
 from simulator.replay import Replay, replay
@@ -19,6 +22,9 @@ from simulator.workload import Workload
 
 REFERENCE: Final = "fcfs"
 BASELINE: Final = "backfill"
+
+SET_SIZES: Final = range(2, MAX_SET_JOBS + 1)
+"""Jobs that a packed set can have."""
 
 _CSV_KEYS: Final = (
     "speedup_ratio_of_means",
@@ -41,13 +47,20 @@ _CSV_KEYS: Final = (
 _CSV_REPORT_KEYS: Final = (
     "mean_jct_s",
     "mean_queue_delay_s",
+    "makespan_s",
     "p99_queue_delay_s",
     "requeues",
     "worst_pool_slowed_pct",
     "donor_harm_pct",
     "jain_index_of_pool_speedups",
 )
-_CSV_USE_KEYS: Final = ("utilisation_pct", "lent_gpu_hours", "held_idle_gpu_hours", "lost_gpu_hours")
+_CSV_USE_KEYS: Final = (
+    "utilisation_pct",
+    "effective_utilisation_pct",
+    "lent_gpu_hours",
+    "held_idle_gpu_hours",
+    "lost_gpu_hours",
+)
 
 
 @dataclass(frozen=True)
@@ -106,7 +119,7 @@ def parse_pairs(parts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def run_one(
+def run_one(  # noqa: PLR0913 - named, and each a part of the question
     workload: Workload,
     choice: Choice,
     *,
@@ -115,6 +128,7 @@ def run_one(
     progress: Progress | None = None,
     reference: str = REFERENCE,
     checks_plans: bool = False,
+    pairs: PairTable | None = None,
 ) -> tuple[Replay, dict[str, Any]]:
     """Replay one policy and measure it against `fcfs`, and against another reference if there is one.
 
@@ -131,6 +145,7 @@ def run_one(
         seed=seed,
         progress=progress,
         checks_plans=checks_plans,
+        pairs=pairs,
     )
     report = _report(workload, done, reference_of(workload))
     world = _other_world(workload, reference, may_see_truth=may_see_truth, seed=seed)
@@ -138,12 +153,16 @@ def run_one(
 
 
 def _report(workload: Workload, done: Replay, reference: Lived) -> dict[str, Any]:
-    """The whole report; where gangs were put on nodes, also what placement alone has slowed."""
-    placed = placement_report(workload, done, reference)
-    return describe(workload, done, reference) | ({"placement": placed} if placed else {})
+    """The whole report: also what placement alone has slowed, and what sharing GPUs did, where they could."""
+    report = describe(workload, done, reference)
+    parts = {
+        "placement": placement_report(workload, done, reference),
+        "packing": packing_report(workload, done, report["use"]),
+    }
+    return report | {name: part for name, part in parts.items() if part}
 
 
-def run_all(
+def run_all(  # noqa: PLR0913 - named, and each a part of the question
     workload: Workload,
     choices: Sequence[Choice],
     *,
@@ -152,6 +171,7 @@ def run_all(
     progress_for: Callable[[str], Progress] | None = None,
     reference: str = REFERENCE,
     checks_plans: bool = False,
+    pairs: PairTable | None = None,
 ) -> list[Row]:
     """Replay policies over one workload and measure each against `fcfs` and against `backfill`.
 
@@ -165,6 +185,7 @@ def run_all(
         progress_for: makes the progress callback of a label.
         reference: one more world without sharing to measure against (`solver.references`).
         checks_plans: whether the independent checker looks at every plan before it is carried out.
+        pairs: measured rates of two jobs on one GPU; None where no policy lets jobs share.
 
     Raises:
         PlanError: with `checks_plans`, if a plan breaks a rule (`solver.check_plan`); it says whose.
@@ -186,6 +207,7 @@ def run_all(
             seed=seed,
             progress=progress,
             checks_plans=checks_plans,
+            pairs=pairs,
         )
 
     done = {choice.label: run(choice) for choice in choices}
@@ -243,13 +265,14 @@ def write_rows(folder: Path, rows: Sequence[Row], inputs: Mapping[str, Any]) -> 
         write_replay(folder / name, row.replay, {**row.report, **inputs})
     records = [flat(row) for row in rows]
     with (folder / "compare.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(records[0]), lineterminator="\n")
+        columns = list(dict.fromkeys(name for record in records for name in record))
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(records)
 
 
 def flat(row: Row) -> dict[str, Any]:
-    """A row's main figures as one flat record."""
+    """A row's main figures as one flat record; what a policy has no part in is not in its record."""
     report = row.report
     other = report.get("against_reference")
     return {
@@ -259,6 +282,18 @@ def flat(row: Row) -> dict[str, Any]:
         **({f"{key}_vs_reference": other[key] for key in _CSV_KEYS} if other else {}),
         **{key: report[key] for key in _CSV_REPORT_KEYS},
         **{key: report["use"][key] for key in _CSV_USE_KEYS},
+        **{f"deadlines_{key}": number for key, number in report.get("deadlines", {}).items()},
         **report.get("placement", {}),
+        **_flat_packing(report.get("packing", {})),
         "faults": len(report["faults"]),
     }
+
+
+def _flat_packing(packing: Mapping[str, Any]) -> dict[str, Any]:
+    """Sets by size become one column a size."""
+    sizes = (
+        {f"sets_of_{size}": packing["sets_by_size"].get(str(size), 0) for size in SET_SIZES}
+        if packing
+        else {}
+    )
+    return {key: value for key, value in packing.items() if key != "sets_by_size"} | sizes

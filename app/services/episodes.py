@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from app.services.ingest import Inputs
+from app.services.ingest import PAIRS_HASH, Inputs
 from data.schedule_csv import read_schedule
 from domain.errors import SettingError
-from domain.schedules import Schedule
+from domain.schedules import Schedule, as_attempts
 from models import LIFETIME_MODELS
 from simulator.episodes import Episode, episodes, grouped, slowed_jobs, wanted_curves
 from simulator.forecasting import TRUE, ForecastChoice, build, training_of
@@ -48,7 +48,8 @@ def find_episodes(inputs: Inputs, folder: Path, report: Mapping[str, Any]) -> li
         InputError: if the schedule cannot be read.
         SettingError: if the replay was one of other jobs.
     """
-    if report["inputs"] != inputs.hashes:
+    replayed = {role: value for role, value in report["inputs"].items() if role != PAIRS_HASH}
+    if replayed != {role: value for role, value in inputs.hashes.items() if role != PAIRS_HASH}:
         raise SettingError(f"the schedule in {folder} is one of other jobs than those given")
     schedule = Schedule(read_schedule(folder / "schedule.csv"))
     return episodes_of(inputs.workload, schedule, report["settings"], seed=int(report["seed"]))
@@ -57,7 +58,8 @@ def find_episodes(inputs: Inputs, folder: Path, report: Mapping[str, Any]) -> li
 def episodes_of(
     workload: Workload, schedule: Schedule, settings: Mapping[str, Any], *, seed: int
 ) -> list[Episode]:
-    """Tell the episodes of a replay under a policy with these settings in force."""
+    """Tell the episodes of a replay under a policy with these settings in force; by attempts, not rates."""
+    schedule = replace(schedule, stretches=as_attempts(schedule.stretches))
     reference = reference_of(workload)
     groups = grouped(slowed_jobs(workload, Lived.of(schedule), reference))
     if not groups:

@@ -2,14 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from app.services.node_fits import on_nodes, require_room
 from data.history import History, content_hash
+from data.pairs import PairTable, read_pairs
 from data.readers import READERS
 from data.readers.benchmark_csv import read_nodes, read_pools
 from domain.cluster import Node
 from domain.errors import Fault, SettingError
 from simulator.workload import Workload, make_workload
+
+PAIRS_HASH: Final = "pairs_sha256"
+"""Role of the pairs among the hashes."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +26,14 @@ class Inputs:
         skipped: faults of the rows that were left out (lenient reading only).
         unused_columns: columns of the jobs file that nothing makes use of.
         hashes: SHA-256 of what each input holds, by role.
+        pairs: measured rates of two jobs on one GPU; None where none were given.
     """
 
     workload: Workload
     skipped: tuple[Fault, ...]
     unused_columns: tuple[str, ...]
     hashes: dict[str, str]
+    pairs: PairTable | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Source:
     eval_from_s: float | None = None
     is_lenient: bool = False
     nodes: Path | None = None
+    pairs: Path | None = None
 
 
 def load(source: Source) -> Inputs:
@@ -48,8 +56,10 @@ def load(source: Source) -> Inputs:
 
     Raises:
         InputError: with every fault found in a file, or if quotas or jobs do not fit the nodes.
-        SettingError: for an unknown format or instants in the wrong order.
+        SettingError: for an unknown format, instants in the wrong order, or pairs without nodes.
     """
+    if source.pairs is not None and source.nodes is None:
+        raise SettingError("--pairs is for replays that know who is on which GPU: give it --nodes as well")
     if source.file_format not in READERS:
         raise SettingError(f"unknown format {source.file_format!r}; there are: {', '.join(READERS)}")
     read = READERS[source.file_format]
@@ -77,4 +87,7 @@ def load(source: Source) -> Inputs:
     if earlier is not None:
         hashes["history_sha256"] = content_hash(earlier.frame)
         skipped += earlier.skipped
-    return Inputs(workload, skipped, jobs.extra_columns, hashes)
+    pairs = None if source.pairs is None else read_pairs(source.pairs)
+    if pairs is not None:
+        hashes[PAIRS_HASH] = pairs.content_hash()
+    return Inputs(workload, skipped, jobs.extra_columns, hashes, pairs)

@@ -8,7 +8,7 @@ an instant are told. A policy sees `Job`, never `JobOutcome`; what it believes a
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Protocol, get_type_hints, runtime_checkable
+from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
 
 from domain.cluster import Node
 from domain.errors import SettingError
@@ -203,6 +203,10 @@ class LevelSettings:
             raise ValueError(f"level is {self.level}, must lie in (0, 1)")
 
 
+_SWITCHES: Final = {"on": True, "off": False, "true": True, "false": False}
+_SWITCH_TEXTS: Final = {True: "on", False: "off"}
+
+
 def parse_settings(name: str, settings: type, given: Mapping[str, str]) -> Any:
     """Build a policy's settings from `key=value` texts.
 
@@ -226,9 +230,14 @@ def describe_settings(settings: type) -> dict[str, Any]:
     return {one.name: None if one.default is MISSING else one.default for one in fields(settings)}
 
 
+def setting_text(value: Any) -> str:
+    """A value as it is written on the command line, so that `parse_settings` reads it back."""
+    return _SWITCH_TEXTS[value] if isinstance(value, bool) else str(value)
+
+
 def _convert(kind: Any, text: str) -> Any:
     if kind is bool:
-        if text.lower() not in ("true", "false", "on", "off"):
-            raise ValueError(f"{text!r} is neither true nor false")
-        return text.lower() in ("true", "on")
+        if text.lower() not in _SWITCHES:
+            raise ValueError(f"{text!r} is neither on nor off (true and false are read as well)")
+        return _SWITCHES[text.lower()]
     return kind(text)

@@ -9,6 +9,7 @@ import pytest
 
 from app.pictures import FrontierSeries, draw_frontier
 from benchmarks import ablation, code_version, frontier, planner_table, runs
+from benchmarks import rows as rows_of_csv
 from benchmarks.oracle_sizes import contradictions
 from benchmarks.runs import COLUMNS, Protocol, Row
 from data.synthetic import philly_like, write_csv
@@ -32,7 +33,7 @@ def protocol(folder) -> Protocol:
     return Protocol(folder / "jobs.csv", 0.2 * DAY_S, 0.4 * DAY_S)
 
 
-def figures(row: Row, protocol: Protocol, **other: str) -> runs.Figures:
+def figures(row: Row, protocol: Protocol, **other: str) -> rows_of_csv.Figures:
     names = {"load": row.load, "series": row.series, "label": row.label, "asked": row.asked}
     known = dict.fromkeys(COLUMNS, "0") | names | {"inputs": runs.inputs_hash(row, protocol), "referee": ""}
     return known | other
@@ -265,7 +266,7 @@ def test_the_planners_table_names_the_aims_that_are_missed(folder, protocol):
         "all",
         "",
     ]
-    table = runs.table(done, planner_table.columns_of(done)).splitlines()
+    table = rows_of_csv.markdown(done, planner_table.columns_of(done)).splitlines()
     assert "3.00 (11.5)" in table[6]
     assert "not asked" in table[6]
 

@@ -147,3 +147,19 @@ def test_a_bad_row_under_shares_is_refused(tmp_path: Path, row: str, rule: str) 
 
 def test_what_an_incomplete_table_lacks_is_not_known(tmp_path: Path) -> None:
     assert read_pairs(write(tmp_path, *GOOD), is_complete=False).unfit == frozenset()
+
+
+def test_the_hash_is_of_what_a_table_holds_whatever_the_order_of_its_rows(tmp_path: Path) -> None:
+    tables = [
+        read_pairs(write(tmp_path, *rows)).content_hash()
+        for rows in (
+            GOOD,
+            GOOD[::-1],
+            ("x,x,0.5,0.5", "x,y,0.25,0.9"),
+            ("x,x,0.5,0.5", "x,y,0.9,0.25"),
+            (*GOOD, "y,y,1,1"),
+        )
+    ]
+    assert len(tables[0]) == 64
+    assert tables[0] == tables[1] == tables[2]
+    assert len(set(tables)) == 3

@@ -205,6 +205,19 @@ class Diary(Observer):
         return (float(len(self.told)),)
 
 
+def test_a_forecaster_is_told_that_who_was_suspended_waits_again():
+    made = workload([job("a", 0.0)], {"a": 10.0}, a=1)
+    diary = Diary()
+    curves_at_submit(made, Schedule((Stretch("a", 0.0, 4.0), Stretch("a", 6.0, 12.0))), diary, [diary], set())
+    assert [(what, now_s) for what, _, now_s in diary.told] == [
+        ("submitted", 0.0),
+        ("started", 0.0),
+        ("sent back", 4.0),
+        ("started", 6.0),
+        ("ended", 12.0),
+    ]
+
+
 def test_a_forecaster_is_told_everything_in_its_order_and_asked_at_the_submit():
     jobs = [job("a", 0.0), job("b", 5.0), job("c", 10.0)]
     made = workload(jobs, {"a": 10.0, "b": 3.0, "c": 0.0}, a=1)
