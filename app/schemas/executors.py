@@ -192,7 +192,12 @@ class WantedPlacement(Sent):
     argv: list[str]
     env: dict[str, str]
     gpus: list[str] = Field(description="UUIDs")
-    share_pct: float
+    share_pct: float = Field(
+        ge=10.0,
+        le=100.0,
+        description="a cap and no partition: two placements share a GPU at most; those of a host and its "
+        "rider may add up to 200",
+    )
     memory_mib: int | None
     priority: int
     state: Literal["running", "paused"]
