@@ -113,7 +113,7 @@ def _sharing(uuid: str, sharers: Sequence[Placement], device: Device | None) -> 
 
     For all others more than 100 % is a GPU given away twice by mistake.
     """
-    total = sum(item.share_pct for item in sharers)
+    total = sum(item.highest_pct for item in sharers)
     reason, message = "", ""
     if len(sharers) > MOST_ON_A_GPU:
         reason, message = "overcommit", f"{len(sharers)} placements are to share GPU {uuid}: two at most"
