@@ -137,6 +137,7 @@ class StatusIn(Told):
     placements: Annotated[list[PlacementIn], Field(max_length=MAX_PLACEMENTS)]
     devices: Devices
     capabilities: Capabilities
+    calibrations: Annotated[list[Anything], Field(default_factory=list, max_length=MAX_PLACEMENTS)]
     sent_at: Instant
 
 
@@ -182,6 +183,19 @@ class EventsTaken(Sent):
     duplicates: int
 
 
+class WantedCalibration(Sent):
+    """That the share of a placement is to be found by measuring, how far it may go, and what for."""
+
+    objective: Literal["jct", "deadline", "makespan", "promise"]
+    least_pct: float = Field(ge=10.0, le=100.0, multiple_of=10.0)
+    most_pct: float = Field(ge=10.0, le=100.0, multiple_of=10.0)
+    steps: float = Field(ge=0.0, description="training steps that the job still has before it")
+    utilisation: float | None = Field(default=None, ge=0.0, le=1.0, description="of its GPUs, alone")
+    lowest_rate: float | None = Field(default=None, ge=0.0, description="steps per second")
+    deadline: datetime | None = None
+    promised_by: datetime | None = None
+
+
 class WantedPlacement(Sent):
     """One command that is to run on GPUs of a node."""
 
@@ -192,13 +206,19 @@ class WantedPlacement(Sent):
     argv: list[str]
     env: dict[str, str]
     gpus: list[str] = Field(description="UUIDs")
-    share_pct: float
+    share_pct: float = Field(
+        ge=10.0,
+        le=100.0,
+        description="a cap and no partition: two placements share a GPU at most; those of a host and its "
+        "rider may add up to 200",
+    )
     memory_mib: int | None
     priority: int
     state: Literal["running", "paused"]
     grace_s: float
     on_disconnect: Literal["hold", "pause", "stop"]
     role: Literal["own", "guest", "rider", "host"]
+    calibrate: WantedCalibration | None = Field(default=None, description="left out where nothing is wanted")
 
 
 class DesiredOut(Sent):

@@ -80,7 +80,14 @@ class Mortal:
 class Life:
     """One life of an executor on a state that outlives it."""
 
-    def __init__(self, state: Path, *, boot_id: str | None = None, share: ShareBackend | None = None) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *,
+        boot_id: str | None = None,
+        share: ShareBackend | None = None,
+        has_telemetry: bool = True,
+    ) -> None:
         (state / "logs").mkdir(parents=True, exist_ok=True)
         self.boot_id = boot_id or read_boot_id()
         self.journal = Journal(state / "journal.sqlite", boot_id=self.boot_id)
@@ -90,7 +97,8 @@ class Life:
         real = Clock()
         clock = Clock(real.wall, lambda: real.monotonic() + self.skip_s)
         self.node = Node(backends.devices, share or backends.share, self.processes, clock, state / "logs")
-        self.agent = Agent(self.node, self.journal, boot_id=self.boot_id)
+        telemetry = backends.telemetry if has_telemetry else None
+        self.agent = Agent(self.node, self.journal, boot_id=self.boot_id, telemetry=telemetry)
         self.agent.start()
 
     @property

@@ -209,14 +209,42 @@ class TestAdmission:
         started = {"a": parse(data).placements[0]}
         assert reasons(data, facts(started=started)) == []
 
-    @pytest.mark.parametrize(("shares", "expected"), [((50, 50), 0), ((33.3, 33.3, 33.4), 0), ((60, 50), 2)])
-    def test_shares_of_a_gpu_add_up_to_100_at_most(self, shares: tuple[float, ...], expected: int) -> None:
-        items = [placement(f"p{number}", ["true"], [GPU], share_pct=pct) for number, pct in enumerate(shares)]
+    @pytest.mark.parametrize(
+        ("shares", "roles", "expected"),
+        [
+            ((50, 50), ("own", "own"), 0),
+            ((66.6, 33.4), ("own", "guest"), 0),
+            ((60, 50), ("own", "own"), 2),
+            ((60, 50), ("own", "rider"), 2),
+            ((100, 100), ("rider", "rider"), 2),
+            ((60, 50), ("host", "rider"), 0),
+            ((100, 100), ("host", "rider"), 0),
+        ],
+    )
+    def test_only_a_packed_pair_competes_beyond_100(
+        self, shares: tuple[float, ...], roles: tuple[str, ...], expected: int
+    ) -> None:
+        items = [
+            placement(f"p{number}", ["true"], [GPU], share_pct=pct, role=role)
+            for number, (pct, role) in enumerate(zip(shares, roles, strict=True))
+        ]
         assert reasons(raw(*items), facts(device())) == ["overcommit"] * expected
+
+    @pytest.mark.parametrize("roles", [("own", "own", "own"), ("host", "rider", "rider")])
+    def test_two_share_a_gpu_at_most(self, roles: tuple[str, ...]) -> None:
+        items = [
+            placement(f"p{number}", ["true"], [GPU], share_pct=33.3, role=role)
+            for number, role in enumerate(roles)
+        ]
+        assert reasons(raw(*items), facts(device())) == ["overcommit"] * 3
+
+    def test_a_mig_device_takes_no_pair(self) -> None:
+        items = [placement(role, ["true"], [GPU], role=role) for role in ("host", "rider")]
+        assert reasons(raw(*items), facts(device(is_mig=True))) == ["unsupported"] * 2
 
     def test_memory_has_to_fit_beside_what_is_reserved(self) -> None:
         def items(mib: int) -> bytes:
-            return raw(*(placement(n, ["true"], [GPU], share_pct=50, memory_mib=mib) for n in ("a", "b")))
+            return raw(*(placement(n, ["true"], [GPU], role=n, memory_mib=mib) for n in ("host", "rider")))
 
         assert reasons(items(39_500), facts(device())) == []
         assert reasons(items(39_501), facts(device())) == ["overcommit"] * 2

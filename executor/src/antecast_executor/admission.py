@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from antecast_executor.document import Document, Placement, Refusal, shares
+from antecast_executor.document import Document, Placement, Refusal, Role, shares
 from antecast_executor.interfaces import Device
 
 # Shares are sums of decimal fractions: a rounding error is no overcommitment.
 SHARE_TOLERANCE_PCT = 1e-6
+MOST_ON_A_GPU = 2
+"""Placements that may share a GPU (Gimbal's rule); so their shares add up to 200 % at most."""
+_PACKED = {Role.HOST, Role.RIDER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +102,29 @@ def _abilities(placement: Placement, node: NodeFacts) -> Iterator[Refusal]:
 def _capacity(document: Document, node: NodeFacts) -> Iterator[Refusal]:
     live = [item for item in document.placements if item.placement_id not in node.spent]
     for uuid, sharers in shares(live).items():
-        total = sum(item.share_pct for item in sharers)
-        if total > 100 + SHARE_TOLERANCE_PCT:
-            for item in sharers:
-                yield Refusal(item.placement_id, "overcommit", f"shares of GPU {uuid} add up to {total:g} %")
-        yield from _memory(uuid, sharers, node.devices.get(uuid))
+        device = node.devices.get(uuid)
+        if len(sharers) > 1:
+            yield from _sharing(uuid, sharers, device)
+        yield from _memory(uuid, sharers, device)
+
+
+def _sharing(uuid: str, sharers: Sequence[Placement], device: Device | None) -> Iterator[Refusal]:
+    """A share is a cap and no partition: the two of a packed pair may have up to 100 % each.
+
+    For all others more than 100 % is a GPU given away twice by mistake.
+    """
+    total = sum(item.highest_pct for item in sharers)
+    reason, message = "", ""
+    if len(sharers) > MOST_ON_A_GPU:
+        reason, message = "overcommit", f"{len(sharers)} placements are to share GPU {uuid}: two at most"
+    elif device is not None and device.is_mig:
+        reason, message = "unsupported", f"GPU {uuid} is a MIG device: it takes one placement"
+    elif total > 100 + SHARE_TOLERANCE_PCT and {item.role for item in sharers} != _PACKED:
+        message = f"shares of GPU {uuid} add up to {total:g} %: above 100 only for a host and its rider"
+        reason = "overcommit"
+    if reason:
+        for item in sharers:
+            yield Refusal(item.placement_id, reason, message)
 
 
 def _memory(uuid: str, sharers: Sequence[Placement], device: Device | None) -> Iterator[Refusal]:

@@ -10,7 +10,9 @@ from antecast_executor import __version__, happenings
 from antecast_executor.actuator import Actuator
 from antecast_executor.admission import NodeFacts
 from antecast_executor.adoption import adopt
+from antecast_executor.calibrations import Calibrations
 from antecast_executor.clock import to_text
+from antecast_executor.document import Placement
 from antecast_executor.intake import Intake
 from antecast_executor.journal import Journal
 from antecast_executor.observer import Observer, Waker
@@ -18,6 +20,7 @@ from antecast_executor.primitives import Node
 from antecast_executor.primitives.sharing import has_mps
 from antecast_executor.reconciler import Action, Limits, Observed, Steps, reconcile
 from antecast_executor.record import Record, RunState
+from antecast_executor.telemetry import TelemetryMaker
 
 PROBE_EVERY_S = 30.0
 _log = logging.getLogger(__name__)
@@ -30,7 +33,10 @@ class Agent:
     network: a link brings documents in (`offer`) and takes reports and events out.
     """
 
-    def __init__(self, node: Node, journal: Journal, *, boot_id: str) -> None:
+    def __init__(
+        self, node: Node, journal: Journal, *, boot_id: str, telemetry: TelemetryMaker | None = None
+    ) -> None:
+        """Be ready to start. Without `telemetry`, which tells the steps of jobs, nothing is calibrated."""
         self._node = node
         self._journal = journal
         self._boot_id = boot_id
@@ -40,6 +46,8 @@ class Agent:
         self._actuator = Actuator(node, journal)
         self._intake = Intake(journal, node.clock)
         self._records: dict[str, Record] = {}
+        steps = None if telemetry is None else telemetry(node.clock.monotonic, self._records.values)
+        self._calibrations = Calibrations(self._actuator, self._records, steps, node.clock)
         self._spent = journal.spent()
         self._reported_over: set[str] = set()
         self._told = ""
@@ -53,7 +61,7 @@ class Agent:
         """Look at the node and adopt what runs."""
         with self._lock:
             self._look()
-            self._records = adopt(self._journal, self._node)
+            self._records.update(adopt(self._journal, self._node))
             self._spent = self._journal.spent()
             # The last life may have ended right after it had accepted a document.
             self._follow()
@@ -131,7 +139,11 @@ class Agent:
     def _essence(self) -> dict[str, Any]:
         """What makes a report worth sending at once when it changes."""
         epoch, generation = self._intake.reported
+        calibrations = self._calibrations.to_json()
+        # A control plane that asks for none need not know of them.
+        more = {"calibrations": calibrations} if calibrations else {}
         return {
+            **more,
             "epoch": epoch,
             "generation": generation,
             "accepted": self._intake.is_accepted,
@@ -152,6 +164,9 @@ class Agent:
                 self._actuator.forgive()
                 self._follow()
             self._note_ends()
+            events = self._calibrations.step(self._wanted())
+            if events:
+                self._journal.emit(events)
             steps = self.plan()
             for action in steps.actions:
                 self._actuator.act(self._records[action.placement_id], action)
@@ -182,7 +197,9 @@ class Agent:
                 lost_gpus=self._observer.lost,
                 blocked=self._actuator.blocked(),
             )
-            wanted = [item for item in document.placements if item.placement_id in self._records]
+            wanted = self._calibrations.held(
+                item for item in document.placements if item.placement_id in self._records
+            )
             return reconcile(
                 wanted, [_observed(item) for item in self._records.values() if _began(item)], limits
             )
@@ -198,6 +215,16 @@ class Agent:
             body["argv"], body["env"], body["gpus"] = placement.argv, sorted(placement.env), placement.gpus
             body["memory_mib"], body["priority"] = placement.memory_mib, placement.priority
         return body
+
+    def _wanted(self) -> list[Placement]:
+        """The placements of the document in force that are not over."""
+        document = self._intake.document
+        records = self._records
+        return [
+            item
+            for item in (() if document is None else document.placements)
+            if item.placement_id in records and not records[item.placement_id].is_over
+        ]
 
     def _look(self) -> None:
         now_s = self._node.clock.monotonic()

@@ -83,7 +83,7 @@ def _serve(settings: Config) -> int:
     )
     holders = processes.make(settings.state / "placements")
     node = Node(backends.devices, backends.share, holders, Clock(), settings.logs_path)
-    agent = Agent(node, journal, boot_id=boot_id)
+    agent = Agent(node, journal, boot_id=boot_id, telemetry=backends.telemetry)
     client = Client(settings.url, ca_file=settings.ca_file)
     link = Link(client, agent, journal, lambda: _credentials(settings, client))
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -166,6 +166,11 @@ class Coordinator:
         else:
             self._look(now_s - self._since_s)
 
+    def leave(self) -> None:
+        """The plan wants something else: it is over, and the reconciler gives what is wanted now."""
+        if self.outcome is None:
+            self.outcome = Outcome.SET_CHANGED
+
     def _look(self, waited_s: float) -> None:
         """Take the window in once it is full: five steps of each worker, or a minute and one of each.
 

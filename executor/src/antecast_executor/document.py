@@ -2,12 +2,28 @@
 
 import hashlib
 import json
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from antecast_executor.calibration import OBJECTIVES, STEP_PCT
+from antecast_executor.fields import DocumentError, Fields, Refusal, bad
+
+__all__ = [
+    "Calibrate",
+    "Document",
+    "DocumentError",
+    "OnDisconnect",
+    "Placement",
+    "Refusal",
+    "Role",
+    "Wanted",
+    "digest",
+    "parse",
+    "shares",
+]
 
 MAX_BYTES = 1 << 20
 MAX_PLACEMENTS = 1024
@@ -15,8 +31,8 @@ MIN_SHARE_PCT = 10.0
 MAX_SHARE_PCT = 100.0
 MAX_GRACE_S = 3600.0
 MAX_VALID_FOR_S = 366 * 86400.0
+MAX_STEPS = 2.0**53
 PLACEMENT_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 _HASHED = ("epoch", "generation", "valid_for_s", "plan_id", "placements", "actions")
 
 
@@ -45,20 +61,27 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a document, or one of its placements, cannot be accepted."""
+class Calibrate:
+    """That the share of a placement is to be found by measuring, how far it may go, and what for.
 
-    placement_id: str | None
-    reason: str
-    message: str
+    Attributes:
+        objective: name of one of the objectives of calibration.
+        least_pct, most_pct: limits of the share, in steps of 10.
+        steps: training steps that the job still has before it.
+        utilisation: of its GPUs when the job runs alone, in [0, 1]; None if that is not known.
+        lowest_rate: steps per second that the job must not fall below; None if nothing was promised.
+        deadline_s, promised_s: its deadline, and by when it has to end because of a promise: seconds since
+            1970, UTC; None without one.
+    """
 
-
-class DocumentError(Exception):
-    """The document is refused, and these are the reasons."""
-
-    def __init__(self, *refusals: Refusal) -> None:
-        super().__init__("; ".join(refusal.message for refusal in refusals))
-        self.refusals = refusals
+    objective: str
+    least_pct: float
+    most_pct: float
+    steps: float
+    utilisation: float | None = None
+    lowest_rate: float | None = None
+    deadline_s: float | None = None
+    promised_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +102,12 @@ class Placement:
     grace_s: float
     on_disconnect: OnDisconnect
     role: Role
+    calibrate: Calibrate | None = None
+
+    @property
+    def highest_pct(self) -> float:
+        """The highest share that it may come to have."""
+        return self.share_pct if self.calibrate is None else self.calibrate.most_pct
 
     def command(self) -> tuple[object, ...]:
         """What must not change under one placement id."""
@@ -118,11 +147,11 @@ def parse(raw: bytes) -> Document:
     body = _load(raw)
     missing = [name for name in (*_HASHED, "hash") if name not in body]
     if missing:
-        raise _bad(f"missing: {', '.join(missing)}")
+        raise bad(f"missing: {', '.join(missing)}")
     try:
         expected = digest(body)
     except (ValueError, RecursionError) as error:
-        raise _bad(f"cannot be hashed: {error}") from error
+        raise bad(f"cannot be hashed: {error}") from error
     if body["hash"] != expected:
         raise DocumentError(Refusal(None, "bad_hash", f"hash is {str(body['hash'])[:64]!r}, not {expected}"))
     if body["actions"] != []:
@@ -130,19 +159,15 @@ def parse(raw: bytes) -> Document:
     return _document(body)
 
 
-def _bad(message: str, placement_id: str | None = None) -> DocumentError:
-    return DocumentError(Refusal(placement_id, "bad_document", message))
-
-
 def _load(raw: bytes) -> dict[str, Any]:
     if len(raw) > MAX_BYTES:
-        raise _bad(f"larger than {MAX_BYTES} bytes")
+        raise bad(f"larger than {MAX_BYTES} bytes")
     try:
         body = json.loads(raw, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise _bad(f"not JSON: {error}") from error
+        raise bad(f"not JSON: {error}") from error
     if not isinstance(body, dict):
-        raise _bad("not a JSON object")
+        raise bad("not a JSON object")
     return body
 
 
@@ -151,10 +176,10 @@ def _no_constant(name: str) -> None:
 
 
 def _document(body: Mapping[str, Any]) -> Document:
-    read = _Fields(body, None)
+    read = Fields(body, None)
     entries = body["placements"]
     if not isinstance(entries, list) or len(entries) > MAX_PLACEMENTS:
-        raise _bad(f"placements: not a list of at most {MAX_PLACEMENTS}")
+        raise bad(f"placements: not a list of at most {MAX_PLACEMENTS}")
     placements: list[Placement] = []
     refusals: list[Refusal] = []
     for entry in entries:
@@ -181,12 +206,13 @@ def _document(body: Mapping[str, Any]) -> Document:
 
 def _placement(entry: object) -> Placement:
     if not isinstance(entry, dict):
-        raise _bad("placements: an entry is not an object")
+        raise bad("placements: an entry is not an object")
     name = entry.get("placement_id")
     if not isinstance(name, str) or PLACEMENT_ID.fullmatch(name) is None:
-        raise _bad(f"placement_id: {str(name)[:140]!r} does not match {PLACEMENT_ID.pattern}")
-    read = _Fields(entry, name)
+        raise bad(f"placement_id: {str(name)[:140]!r} does not match {PLACEMENT_ID.pattern}")
+    read = Fields(entry, name)
     num_ranks = read.whole("num_ranks", 1)
+    share_pct = read.number("share_pct", MIN_SHARE_PCT, MAX_SHARE_PCT)
     return Placement(
         placement_id=name,
         job_id=read.text("job_id"),
@@ -195,87 +221,39 @@ def _placement(entry: object) -> Placement:
         argv=read.texts("argv"),
         env=read.environment("env"),
         gpus=read.gpus("gpus"),
-        share_pct=read.number("share_pct", MIN_SHARE_PCT, MAX_SHARE_PCT),
+        share_pct=share_pct,
         memory_mib=None if entry.get("memory_mib") is None else read.whole("memory_mib", 1),
         priority=read.whole("priority", 0, 1),
         state=Wanted(read.word("state", Wanted)),
         grace_s=read.number("grace_s", 0.0, MAX_GRACE_S),
         on_disconnect=OnDisconnect(read.word("on_disconnect", OnDisconnect)),
         role=Role(read.word("role", Role)),
+        calibrate=_calibrate(entry.get("calibrate"), name, share_pct),
     )
 
 
-class _Fields:
-    """Typed access to one JSON object; every fault names the field."""
-
-    def __init__(self, body: Mapping[str, Any], placement_id: str | None) -> None:
-        self._body = body
-        self._id = placement_id
-
-    def _get(self, name: str, is_good: Callable[[Any], bool], what: str) -> Any:
-        value = self._body.get(name)
-        if not is_good(value):
-            raise _bad(f"{name}: {str(value)[:80]!r} is not {what}", self._id)
-        return value
-
-    def text(self, name: str) -> str:
-        value: str = self._get(
-            name, lambda v: _is_text(v) and 0 < len(v) <= 256, "a text of 1 to 256 letters"
-        )
-        return value
-
-    def whole(self, name: str, low: int, high: int = 2**53) -> int:
-        value: int = self._get(name, lambda v: _is_whole(v, low, high), f"a whole number in [{low}, {high}]")
-        return value
-
-    def number(self, name: str, low: float, high: float) -> float:
-        return float(self._get(name, lambda v: _is_number(v, low, high), f"a number in [{low:g}, {high:g}]"))
-
-    def word(self, name: str, words: type[StrEnum]) -> str:
-        known = [word.value for word in words]
-        value: str = self._get(
-            name, lambda v: isinstance(v, str) and v in known, f"one of {', '.join(known)}"
-        )
-        return value
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(
-            self._get(name, lambda v: _is_list(v) and bool(v[0]), "a list of texts, the first not empty")
-        )
-
-    def gpus(self, name: str) -> tuple[str, ...]:
-        return tuple(
-            self._get(
-                name,
-                lambda v: _is_list(v) and len(set(v)) == len(v) and all(0 < len(uuid) <= 128 for uuid in v),
-                "a list of different GPU UUIDs",
-            )
-        )
-
-    def environment(self, name: str) -> Mapping[str, str]:
-        return dict(self._get(name, _is_environment, "an object of environment variables"))
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and "\0" not in value
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(_is_text(item) for item in value)
-
-
-def _is_whole(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def _is_number(value: object, low: float, high: float) -> bool:
-    is_real = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_real and math.isfinite(value) and low <= value <= high  # type: ignore[arg-type,operator]
-
-
-def _is_environment(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        _ENV_NAME.fullmatch(name) is not None and _is_text(text) for name, text in value.items()
+def _calibrate(entry: object, name: str, share_pct: float) -> Calibrate | None:
+    if entry is None:
+        return None
+    if not isinstance(entry, dict):
+        raise bad("calibrate: not an object", name)
+    read = Fields(entry, name)
+    least_pct = read.number("least_pct", MIN_SHARE_PCT, MAX_SHARE_PCT)
+    most_pct = read.number("most_pct", MIN_SHARE_PCT, MAX_SHARE_PCT)
+    if not least_pct <= share_pct <= most_pct:
+        raise bad(f"calibrate: share_pct {share_pct:g} is not in [{least_pct:g}, {most_pct:g}]", name)
+    if any(pct % STEP_PCT for pct in (least_pct, share_pct, most_pct)):
+        raise bad(f"calibrate: least_pct, share_pct and most_pct go in steps of {STEP_PCT}", name)
+    has = {key for key, value in entry.items() if value is not None}
+    return Calibrate(
+        objective=read.word("objective", OBJECTIVES),
+        least_pct=least_pct,
+        most_pct=most_pct,
+        steps=read.number("steps", 0.0, MAX_STEPS),
+        utilisation=read.number("utilisation", 0.0, 1.0) if "utilisation" in has else None,
+        lowest_rate=read.number("lowest_rate", 0.0, MAX_STEPS) if "lowest_rate" in has else None,
+        deadline_s=read.instant("deadline") if "deadline" in has else None,
+        promised_s=read.instant("promised_by") if "promised_by" in has else None,
     )
 
 

@@ -30,6 +30,11 @@ def of_device(kind: str, device: Device, at_s: float) -> Event:
     return Event(kind, to_text(at_s), None, None, {"uuid": device.uuid, "reason": device.reason})
 
 
+def of_calibration(data: dict[str, Any], at_s: float) -> Event:
+    """A search for the shares of a packed set has ended."""
+    return Event("calibrated", to_text(at_s), None, None, data)
+
+
 def of_end(record: Record, at_s: float) -> Event:
     """A placement's end."""
     end = record.end

@@ -2,13 +2,14 @@
 
 Level-triggered: the same inputs give the same actions however they came about, and once the node is as
 wanted there is nothing to do. Room is made before it is taken: stops and squeezes come first, and a launch or
-a swell waits until the shares in force on its GPUs leave it room.
+a swell waits until the shares in force on its GPUs leave it room. A GPU has room for 100 %, or for more where
+more is wanted of it: shares are caps, and two that compete freely have 100 % each.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from antecast_executor.document import OnDisconnect, Placement, Wanted
+from antecast_executor.document import OnDisconnect, Placement, Wanted, shares
 from antecast_executor.record import OVER, RunState
 
 TOLERANCE_PCT = 1e-6
@@ -84,6 +85,10 @@ class _Work:
     def __init__(self, desired: dict[str, Placement], observed: Sequence[Observed], limits: Limits) -> None:
         self._desired = desired
         self._limits = limits
+        self._room: dict[str, float] = {
+            uuid: max(100.0, sum(item.share_pct for item in sharers))
+            for uuid, sharers in shares(list(desired.values())).items()
+        }
         self._known = {item.placement_id for item in observed}
         self._live = [item for item in observed if item.state not in OVER]
         self._given: dict[str, float] = {}
@@ -98,7 +103,10 @@ class _Work:
             self._given[uuid] = self._given.get(uuid, 0.0) + share_pct
 
     def _has_room(self, gpus: Iterable[str], share_pct: float) -> bool:
-        return all(self._given.get(uuid, 0.0) + share_pct <= 100 + TOLERANCE_PCT for uuid in gpus)
+        return all(
+            self._given.get(uuid, 0.0) + share_pct <= self._room.get(uuid, 100.0) + TOLERANCE_PCT
+            for uuid in gpus
+        )
 
     def _add(self, primitive: str, placement_id: str, value: float | None = None) -> bool:
         if (placement_id, primitive) in self._limits.blocked:

@@ -6,7 +6,7 @@ from typing import Any
 
 from antecast_executor import conditions
 from antecast_executor.conditions import Condition
-from antecast_executor.document import OnDisconnect, Placement, Role, Wanted
+from antecast_executor.document import Calibrate, OnDisconnect, Placement, Role, Wanted
 from antecast_executor.interfaces import Exit, ProcessId
 
 
@@ -115,7 +115,9 @@ def from_json(body: dict[str, Any]) -> Record:
 
 
 def _placement(body: dict[str, Any]) -> Placement:
+    calibrate = body.get("calibrate")  # a journal of an earlier version has none
     words = {
+        "calibrate": None if calibrate is None else Calibrate(**calibrate),
         "argv": tuple(body["argv"]),
         "gpus": tuple(body["gpus"]),
         "state": Wanted(body["state"]),

@@ -1,12 +1,13 @@
 """How fast the workers of a placement get on: what a training library tells, and what a window of it says."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Protocol
 
 from antecast_executor.calibration import Measurement
+from antecast_executor.record import Record
 
 ROUGH = 0.1
 """Relative error of a rate of which there is one step only: nothing is known of how steps differ."""
@@ -33,6 +34,10 @@ class Telemetry(Protocol):
     def steps(self, placement_id: str, since_s: float) -> Sequence[Step]:
         """The steps that began at `since_s` or later and are over, oldest first; none if nothing is known."""
         ...
+
+
+TelemetryMaker = Callable[[Callable[[], float], Callable[[], Iterable[Record]]], Telemetry]
+"""From a monotonic clock and a look at the node's records to what tells the steps there."""
 
 
 def measure(jobs: Sequence[Sequence[Sequence[Step]]]) -> Measurement:

@@ -3,9 +3,12 @@
 import json
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from app.schemas.executors import DesiredOut, WantedPlacement
 from app.services.push import content_of, document_hash, seal
 from app.store.tables import PlacementRow
 
@@ -143,3 +146,25 @@ def test_what_cannot_run_there_is_left_out():
 def test_the_plan_of_a_document_is_the_newest_of_its_placements():
     rows = [row(placement_id="a", plan_id="x"), row(placement_id="b", plan_id="y"), row(plan_id=None)]
     assert content_of(rows, {"j": {"argv": ["x"]}}, UUIDS, {"x": 12, "y": 3})["plan_id"] == "x"
+
+
+@given(wishes())
+def test_every_document_is_what_its_description_says(wish):
+    document = seal(content_of(*wish, UUIDS, {}), epoch=1, generation=1)
+    DesiredOut.model_validate(document)
+
+
+@pytest.mark.parametrize("share_pct", [9.9, 100.1])
+def test_a_share_is_a_cap_of_10_to_100_percent(share_pct):
+    (entry,) = content_of([row()], {"j": {"argv": ["x"]}}, UUIDS, {})["placements"]
+    with pytest.raises(ValidationError, match="share_pct"):
+        WantedPlacement.model_validate(entry | {"share_pct": share_pct})
+
+
+def test_a_placement_may_be_calibrated_within_limits_in_steps_of_ten():
+    (entry,) = content_of([row()], {"j": {"argv": ["x"]}}, UUIDS, {})["placements"]
+    wish = {"objective": "jct", "least_pct": 10, "most_pct": 100, "steps": 4000}
+    assert WantedPlacement.model_validate(entry | {"calibrate": wish}).calibrate.most_pct == 100.0
+    for changes in ({"least_pct": 15}, {"most_pct": 110}, {"objective": "speed"}, {"steps": -1}):
+        with pytest.raises(ValidationError):
+            WantedPlacement.model_validate(entry | {"calibrate": wish | changes})

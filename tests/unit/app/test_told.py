@@ -130,6 +130,12 @@ def test_a_status_is_bounded():
         "sent_at": "2026-01-05T01:00:00Z",
     }
     assert len(StatusIn.model_validate(body).refusals[0].message) == MAX_TEXT
+    assert StatusIn.model_validate(body).calibrations == []
+    told = [{"placements": ["a", "b"], "state": "waits", "outcome": None, "reason": "a\n", "steps": []}]
+    assert StatusIn.model_validate(body | {"calibrations": told}).calibrations[0]["state"] == "waits"
+    for changes in ({"calibrations": [7]}, {"calibrations": told * 1_025}):
+        with pytest.raises(ValidationError):
+            StatusIn.model_validate(body | changes)
     for changes in ({"generation": 2**31}, {"session": True}, {"epoch": -1}, {"sent_at": "now"}):
         with pytest.raises(ValidationError):
             StatusIn.model_validate(body | changes)

@@ -5,16 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from antecast_executor.interfaces import DeviceBackend, ShareBackend
+from antecast_executor.telemetry import TelemetryMaker
 
 CONTROL = "nvidia-cuda-mps-control"
 
 
 @dataclass(frozen=True, slots=True)
 class Backends:
-    """What `make` makes."""
+    """What `make` makes.
+
+    Attributes:
+        telemetry: makes what tells the steps of training on this node; None where nothing does.
+    """
 
     devices: DeviceBackend
     share: ShareBackend
+    telemetry: TelemetryMaker | None = None
 
 
 def make(kind: str, run: Path, *, node: str = "node", sim_gpus: int = 2, control: str = CONTROL) -> Backends:
@@ -33,10 +39,11 @@ def make(kind: str, run: Path, *, node: str = "node", sim_gpus: int = 2, control
     # Only what is asked for is imported: a node needs no simulation, and a simulation no pynvml.
     if kind == "sim":
         from antecast_executor.devices.sim_devices import SimDevices, SimShare  # noqa: PLC0415
+        from antecast_executor.devices.sim_telemetry import of_node  # noqa: PLC0415
         from antecast_executor.devices.world import World  # noqa: PLC0415
 
         world = World.at(run / "world", node=node, gpus=sim_gpus)
-        return Backends(SimDevices(world), SimShare(world))
+        return Backends(SimDevices(world), SimShare(world), of_node)
     if kind == "nvml":
         from antecast_executor.devices.nvml import NvmlDevices  # noqa: PLC0415
 
