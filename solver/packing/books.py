@@ -43,7 +43,9 @@ class Rest:
         """P(life <= done + more | done < life <= most)."""
         if done_s + more_s >= most_s:
             return 1.0
-        alive, then, last = (float(np.interp(x, _EDGES_S, self._alive)) for x in (done_s, done_s + more_s, most_s))
+        alive, then, last = (
+            float(np.interp(x, _EDGES_S, self._alive)) for x in (done_s, done_s + more_s, most_s)
+        )
         if alive - last < _LEAST_SURVIVAL:
             return more_s / (most_s - done_s)
         return (alive - then) / (alive - last)

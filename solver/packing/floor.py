@@ -93,7 +93,7 @@ class Floor:
         return sum(not here for here in self._on.values())
 
     def idle_place(self, num_gpus: int) -> Place | None:
-        """GPUs that nobody has, on the fewest nodes, where they leave the smallest rest; None: there are none."""
+        """Idle GPUs on the fewest nodes, where they leave the smallest rest; None if there are none."""
         whole, rest = divmod(num_gpus, self.node_gpus)
         idle = [[gpu for gpu in gpus if not self._on[gpu]] for gpus in self._gpus.values()]
         order = sorted(range(len(idle)), key=lambda k: (len(idle[k]), k))
@@ -109,6 +109,7 @@ class Floor:
 
     def shared_places(self, job: Job) -> Iterator[Place]:
         """Places in which a job shares at least one GPU, within the rules of packed sets."""
+        found: Iterator[Place]
         if job.num_gpus <= self.node_gpus:
             found = (place for gpus in self._gpus.values() for place in self._on_node(job, gpus))
         else:
@@ -176,10 +177,11 @@ class Floor:
 
     def _on_whole_nodes(self, job: Job) -> Iterator[Place]:
         """On whole nodes: beside one job and on idle nodes, or over several jobs that share with nobody."""
-        open_nodes: list[tuple[frozenset[str], Sequence[Gpu]]] = []
-        for gpus in self._gpus.values():
-            if all(len(self._on[gpu]) <= 1 for gpu in gpus):
-                open_nodes.append((frozenset(one for gpu in gpus for one in self._on[gpu]), gpus))
+        open_nodes: list[tuple[frozenset[str], Sequence[Gpu]]] = [
+            (frozenset(one for gpu in gpus for one in self._on[gpu]), gpus)
+            for gpus in self._gpus.values()
+            if all(len(self._on[gpu]) <= 1 for gpu in gpus)
+        ]
         hosts = sorted({next(iter(names)) for names, _ in open_nodes if len(names) == 1})
         for name in hosts:
             if self.may_join(job, [name]):

@@ -30,8 +30,8 @@ class PackingSettings:
     """Settings of `packing`.
 
     Attributes:
-        objective: what it is for: mean completion time, deadlines met, last end, or mean completion time where
-            no host loses more than its budget.
+        objective: what it is for: mean completion time, deadlines met, last end, or mean completion time
+            where no host loses more than its budget.
         unequal: whether jobs of unequal width may share.
         liss: samples move between the workers of a job, so that it runs at their mean rate.
         lgrr: MPS shares of packed jobs are calibrated.
@@ -100,7 +100,8 @@ class Packing:
         worth = {job.job_id: self._worth.of(job, 1.0, now_s) for job in self._books.pending.values()}
         byw = self._settings.byw
         order = sorted(
-            self._books.pending.values(), key=lambda job: (-worth[job.job_id] / job.num_gpus**byw, job.submit_s, job.job_id)
+            self._books.pending.values(),
+            key=lambda job: (-worth[job.job_id] / job.num_gpus**byw, job.submit_s, job.job_id),
         )
         for job in order[:_LOOKED_AT]:
             kind = (job.num_gpus, job.model)
