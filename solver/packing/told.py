@@ -35,4 +35,4 @@ class BooksTold:
 
     def ended(self, job: Job, now_s: float) -> None:  # noqa: ARG002
         """A job has ended or was cancelled."""
-        self._books.ended(job)
+        self._books.ended(job, now_s)
