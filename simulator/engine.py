@@ -220,7 +220,9 @@ class Engine:
         gpus = {placement.job_id: placement.gpus for placement in plan.placements}
         for job, is_guest in plan.starts:
             place = gpus.get(job.job_id, ())
-            takes_gpus = None if self._pace is None else self._pace.enter(job, place, now_s)
+            takes_gpus = (
+                None if self._pace is None else self._pace.enter(job, place, now_s, state.kept_s(job))
+            )
             serial = state.start(job, now_s, is_guest=is_guest, gpus=place, takes_gpus=takes_gpus)
             desk.started(job, now_s)
             self._foresee_end(job.job_id, serial)

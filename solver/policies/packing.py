@@ -27,6 +27,8 @@ class Switch(StrEnum):
 class PackingSettings:
     objective: Objective = Objective.JCT
     liss: bool = True
+    lgrr: bool = False
+    sigma: float = 0.1
     unequal: bool = True
     look: int = 60
     least: float = 0.0
