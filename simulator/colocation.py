@@ -145,10 +145,10 @@ class Colocation:
     def rate(self, job_id: str) -> float:
         """Work that a job does per second relative to running alone."""
         rate = self._unbounded(job_id)
-        if self._most_gain is None or not self.redistributes or self.host_of(job_id) != job_id:
+        if self._most_gain is None or not self.redistributes:
             return rate
-        room = self._room(job_id, self._most_gain)
-        return max(_LOWEST_RATE, min(rate, *room)) if room else rate
+        host = self.host_of(job_id)
+        return rate if host == job_id else max(_LOWEST_RATE, min(rate, self._room(job_id, host)))
 
     def worker_rates(self, job_id: str) -> list[float]:
         """Rate of each of a job's workers, were it not to wait for the others."""
@@ -186,16 +186,16 @@ class Colocation:
         rates = self.worker_rates(job_id)
         return sum(rates) / len(rates) if self.redistributes else min(rates)
 
-    def _room(self, host: str, most_gain: float) -> list[float]:
-        """What each shared GPU of a host leaves for it beside the rider; measured rates may be above the bound."""
-        found: list[float] = []
-        for gpu, rider in zip(self._gpus[host], self.others_on(host), strict=True):
-            if rider is not None:
-                free = sum(self._pair(host, rider, (100, 100)))
-                here = sum(self._pair(host, rider, (self._share(host, gpu), self._share(rider, gpu))))
-                bound = max((1.0 + most_gain) * max(1.0, free), here)
-                found.append(bound - self._unbounded(rider))
-        return found
+    def _room(self, rider: str, host: str) -> float:
+        """What a rider's GPUs leave for it beside its host; pairs that were measured may be above the bound."""
+        gain = 1.0 + (self._most_gain or 0.0)
+        bounds: list[float] = []
+        for gpu, other in zip(self._gpus[rider], self.others_on(rider), strict=True):
+            if other is not None:
+                free = sum(self._pair(rider, host, (100, 100)))
+                here = sum(self._pair(rider, host, (self._share(rider, gpu), self._share(host, gpu))))
+                bounds.append(max(gain * max(1.0, free), here))
+        return min(bounds) - self._unbounded(host)
 
     def _pair_rate(self, job_id: str, other: str, gpu: Gpu) -> float:
         return self._pair(job_id, other, (self._share(job_id, gpu), self._share(other, gpu)))[0]
