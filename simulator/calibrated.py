@@ -1,15 +1,16 @@
 """The pace where packed sets are calibrated as they run: Algorithm 1 of Gimbal as events of a replay.
 
-Whenever a packed set changes, the coordinator of its nodes searches anew for its MPS shares (docs/calibration.md,
-which the executor does on real GPUs with the same code): it puts a setting in force, measures it for a window,
-goes on, and puts the best back in the end. What a window measures are the rates of the replay, exactly.
+Whenever a packed set changes, the coordinator of its nodes searches anew for its MPS shares, with the code
+that the executor runs on real GPUs (docs/calibration.md): it puts a setting in force, measures it for a
+window, goes on, and puts the best back in the end. What a window measures are the rates of the replay,
+exactly.
 
-- A search begins at free competition, or at the shares that a plan has set. It squeezes one side only, so from
-  where the last search ended it could not find its way back.
+- A search begins at free competition, or at the shares that a plan has set, never where the last one ended:
+  it squeezes one side only, and could not find its way back from there.
 - If the set changes during a search, that is dropped, with the window that was being measured.
-- A job that is given other shares stands still for `SWITCH_S`, wherever they come from, so also when a neighbour has
-  gone and its cap is lifted. It is charged as a lower rate over the window that begins then: rates are never 0. What a
-  change of the set leaves uncharged is charged in the next window.
+- A job that is given other shares stands still for `SWITCH_S`, also where its cap is lifted because a
+  neighbour has gone. That is charged as a lower rate over the window that begins then: rates are never 0.
+  What a change of the set leaves uncharged is charged in the next window.
 - A job that has its GPUs alone is not searched for.
 """
 
@@ -32,6 +33,7 @@ from antecast_executor.calibration import (
     Worker,
 )
 from antecast_executor.calibration.words import LEAST_PCT, MOST_PCT
+
 from domain.cluster import Gpu
 from domain.forecasts import LifetimeForecaster
 from domain.jobs import Job
@@ -41,8 +43,10 @@ from simulator.pace import Pace
 from solver.packing.books import Rest
 
 WINDOW_S: Final = 39.0
-"""How long a setting is in force before it is judged, the switch to it included: one iteration of LGRR as Gimbal
-reports it, most of which is measuring (ACM TACO 2025, section 6)."""
+"""How long a setting is in force before it is judged, the switch to it included.
+
+One iteration of LGRR as Gimbal reports it, most of which is measuring (ACM TACO 2025, evaluation).
+"""
 
 MOST_STALLED: Final = 0.9
 """Share of a window that a job stands still at most; the rest is charged in the next."""
@@ -62,8 +66,8 @@ class Coordination:
         lives: forecaster of what is left of jobs; searches know no more than it says.
         objective: name in `antecast_executor.calibration.OBJECTIVES`.
         sigma: share of its speed that a job may lose to those that joined it, where nobody says more.
-        lowest_rate: what promises allow, for the objective `promise`; None: by `sigma`, and nothing is promised to
-            who joins others.
+        lowest_rate: what promises allow, for the objective `promise`; None: by `sigma`, and nothing is
+            promised to a job that joined all those it shares with.
         utilisation: how much a model uses its GPUs, in [0, 1]; None where that is not known.
         window_s: how long each setting is measured, the switch included.
 
@@ -211,7 +215,7 @@ class CalibratedPace(Pace):
         return list(changed)
 
     def rate(self, job_id: str) -> float:
-        """Work that a job does per second relative to running alone, from now on; its switches are charged."""
+        """Work that a job does per second relative to running alone, from now on, its switches charged."""
         return self._runners[job_id].rate
 
     # Rounds
@@ -279,7 +283,7 @@ class CalibratedPace(Pace):
         )
 
     def _packed(self, members: tuple[str, ...]) -> PackedSet:
-        """The set in the words of calibration. No samples are moved: rates are what they are once that is done."""
+        """The set in the words of calibration; samples count as moved already."""
         host, *riders = (Member(job_id, len(self.floor.gpus_of(job_id))) for job_id in members)
         gpus, others = self.floor.gpus_of(members[0]), self.floor.others_on(members[0])
         partners = (

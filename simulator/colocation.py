@@ -5,10 +5,11 @@ where it has the GPU alone. A job runs at the rate of its slowest worker, becaus
 other after every step; where samples move between them (LISS), at the mean rate of its workers (Gimbal, TACO
 2025, sections 3 and 5; docs/packing.md).
 
-Where shares are modelled, no GPU may be said to do more than was assumed: the rates of the two jobs on it sum up to
-at most (1 + most_gain) max(1, sum of their free rates). The model keeps to that worker by worker; but a host of
-which only some workers share runs at the mean of all, so that its rate is above that of those. Then the host is held
-back. It is on the safe side: what its workers do on GPUs of their own is counted less.
+Where shares are modelled, no GPU may be said to do more than was assumed: the rates of the two jobs on it
+sum up to at most (1 + most_gain) max(1, sum of their free rates). The model keeps to that worker by worker;
+but a host of which only some workers share runs at the mean of all, so that its rate is above that of
+those. Then the rider is held back, which costs less work than to hold back the host, and breaks no promise
+to it. It is on the safe side: what the host gains on GPUs of its own is taken from its riders.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,8 +43,8 @@ class Colocation:
         nodes: the cluster's nodes.
         rates: of pairs.
         redistributes: whether jobs move samples between their workers.
-        most_gain: by how much the rates of two jobs on a GPU may sum to more than one after the other, or under
-            free competition; None: what the rates of their workers say is not looked at again.
+        most_gain: by how much the rates of two jobs on a GPU may sum to more than one after the other, or
+            than under free competition; None: there is no such bound.
 
     Attributes:
         idle_gpus: GPUs that nobody has.
@@ -187,7 +188,7 @@ class Colocation:
         return sum(rates) / len(rates) if self.redistributes else min(rates)
 
     def _room(self, rider: str, host: str) -> float:
-        """What a rider's GPUs leave for it beside its host; pairs that were measured may be above the bound."""
+        """What a rider's GPUs leave for it beside its host; measured pairs may be above the bound."""
         gain = 1.0 + (self._most_gain or 0.0)
         bounds: list[float] = []
         for gpu, other in zip(self._gpus[rider], self.others_on(rider), strict=True):

@@ -1,7 +1,7 @@
 """What a replay needs where two jobs may share a GPU: measured pairs, the forecasts made of them, the pace.
 
-Settings of a policy that are read here: `liss` (samples move between workers), `lgrr` (shares are calibrated as jobs
-run, `simulator.calibrated`), and for the latter `objective` and `sigma`.
+Settings of a policy that are read here: `liss` (samples move between workers), `lgrr` (shares are
+calibrated as jobs run, `simulator.calibrated`), and for the latter `objective` and `sigma`.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from solver.policies.base import KeepsBudgets, Policy, PolicySpec
 
 
 class PairRates:
-    """True rates of a replay: as measured under free competition; under MPS shares as measured, else modelled.
+    """True rates of a replay: as measured; under MPS shares that were not measured, as modelled.
 
     Args:
         table: of measured pairs.
@@ -88,7 +88,9 @@ def pairs_for(
     pairs: PairTable | None,
     share_model: ShareModel | None = None,
 ) -> SharedGpus | None:
-    """What a policy that packs is given; None where nobody shares. `share_model` None: the one with its defaults.
+    """What a policy that packs is given; None where nobody shares.
+
+    `share_model` is that of rates under MPS shares that were not measured; None: with its defaults.
 
     Raises:
         SettingError: if it needs pairs or nodes that are not there, or a job's model is in no pair.
