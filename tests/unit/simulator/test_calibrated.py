@@ -2,16 +2,22 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from sharing_worlds import Alike, AsTold, World, gang
 from support import BENCH_ROOT, needs_bench_data
 
 from app.services.ingest import Source, load
-from data.pairs import read_pairs
+from data.pairs import PairTable, read_pairs
 from data.schedule_csv import write_schedule
-from simulator.calibrated import WINDOW_S, Coordination
+from domain.cluster import Node
+from models.interference.measured import MeasuredRates
+from simulator.calibrated import CalibratedPace, Coordination
+from simulator.pace import Pace
+from simulator.packed import PairRates, SharedGpus, pace_of
 from simulator.replay import replay
+from solver.packing.share_model import ShareModel
 
 HOW = Coordination(Alike())
 SLOW = 1.0 - 3.6 / 39.0
@@ -131,6 +137,33 @@ def test_what_cannot_be_is_refused(wrong):
         Coordination(Alike(), **wrong)
 
 
+def test_without_lgrr_the_pace_is_the_plain_one_and_with_it_the_settings_hold():
+    table = PairTable.of({("m", "m"): (0.6, 0.6)})
+    shared = SharedGpus(PairRates(table, ShareModel(most_gain=0.2)), MeasuredRates(table))
+
+    def made(**settings):
+        return pace_of([Node("n0", 1)], shared, SimpleNamespace(**settings), object(), Alike())
+
+    for plain in (made(), made(lgrr=False, liss=True, objective="promise")):
+        assert type(plain) is Pace
+    assert made(lgrr=False, liss=True).floor.redistributes
+    assert isinstance(made(lgrr=True, objective="promise"), CalibratedPace)
+    with pytest.raises(ValueError, match="speed"):
+        made(lgrr=True, objective="speed")
+
+
+def test_what_was_measured_under_shares_replaces_the_model():
+    free = {("x", "y"): (0.6, 1.2)}
+    measured = {("x", "y"): {(100.0, 50.0): (0.93, 0.4), (50.0, 100.0): (0.3, 1.1)}}
+    modelled = PairRates(PairTable.of(free), ShareModel())
+    known = PairRates(PairTable(free, frozenset(), measured), ShareModel())
+    assert known.rates("x", "y") == modelled.rates("x", "y") == (0.6, 1.0)
+    assert known.rates("x", "y", (100, 50)) == (0.93, 0.4)
+    assert known.rates("y", "x", (100, 50)) == (1.0, 0.3)
+    assert modelled.rates("x", "y", (100, 50)) != (0.93, 0.4)
+    assert known.rates("x", "x") is None
+
+
 @pytest.fixture(scope="module")
 def bench():
     """(folder, workload, pairs) of the benchmark."""
@@ -155,12 +188,3 @@ class TestOnTheBenchmark:
         referee = BENCH_ROOT / "referee" / "referee.py"
         told = subprocess.run([sys.executable, referee, *words], capture_output=True, text=True, check=False)
         assert told.returncode == 0, told.stdout
-
-    def test_windows_and_switches_are_in_the_schedule(self, bench):
-        _, workload, pairs = bench
-        plain = replay(workload, "packing", {"lgrr": "false"}, pairs=pairs).schedule
-        assert plain == replay(workload, "packing", {}, pairs=pairs).schedule
-        calibrated = replay(workload, "packing", {"lgrr": "true"}, pairs=pairs).schedule
-        assert len(calibrated.stretches) > 2 * len(plain.stretches)
-        lengths = {round(s.end_s - s.start_s, 6) for s in calibrated.stretches}
-        assert WINDOW_S in lengths
