@@ -70,6 +70,8 @@ class Coordination:
             promised to a job that joined all those it shares with.
         utilisation: how much a model uses its GPUs, in [0, 1]; None where that is not known.
         window_s: how long each setting is measured, the switch included.
+        searches: whether sets are searched at all; else the shares of the plan stay, and only switches are
+            charged.
 
     Raises:
         ValueError: for an unknown objective, a window shorter than a switch, or sigma outside [0, 1].
@@ -81,6 +83,7 @@ class Coordination:
     lowest_rate: LowestRate | None = None
     utilisation: Callable[[str | None], float | None] = lambda _model: None
     window_s: float = WINDOW_S
+    searches: bool = True
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
@@ -231,7 +234,7 @@ class CalibratedPace(Pace):
             self._runners[job_id].advance(now_s)
         start = Setting(tuple(map(self._most_shares, members)), ((),) * len(members))
         search = None
-        if len(members) > 1:
+        if len(members) > 1 and self._how.searches:
             self.counts["searches"] += 1
             search = self._search(members, start, now_s)
             search.next()

@@ -136,5 +136,6 @@ def pace_of(
         sigma=getattr(settings, "sigma", 0.1),
         lowest_rate=policy.lowest_rate if isinstance(policy, KeepsBudgets) else None,
         utilisation=truth.utilisation,
+        searches=getattr(settings, "search", True),
     )
     return CalibratedPace(floor, how)

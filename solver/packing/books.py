@@ -1,6 +1,6 @@
 """What a policy that packs knows of its jobs: who waits, who runs where, and how much of each is left."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -83,7 +83,7 @@ class PackingBooks:
         self._rest: dict[str, Rest] = {}
         self._done_s: dict[str, float] = {}
         self._pace: dict[str, tuple[float, float]] = {}
-        self._proposed: dict[str, Place] = {}
+        self._proposed: dict[str, tuple[Place, tuple[int, int]]] = {}
         self._used_share = _PRIOR_JOBS
         self._num_used = _PRIOR_JOBS
 
@@ -100,7 +100,7 @@ class PackingBooks:
         self._pace[job.job_id] = (now_s, 1.0)
         place = self._proposed.pop(job.job_id, None)
         if place is not None:
-            self.floor.enter(job, place.gpus)
+            self.floor.enter(job, place[0].gpus, place[1])
 
     def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
         """A running job goes on at another rate."""
@@ -149,9 +149,17 @@ class PackingBooks:
         """Quantile of the work left of a job, seconds of running alone."""
         return self._rest[job.job_id].quantile_s(self.done_s(job, now_s), level)
 
-    def propose(self, places: Sequence[tuple[Job, Place]]) -> Plan:
-        """A plan that starts jobs in places; they count as running there once told so."""
-        self._proposed = {job.job_id: place for job, place in places}
+    def propose(
+        self, places: Sequence[tuple[Job, Place]], settings: Mapping[str, tuple[int, int]] | None = None
+    ) -> Plan:
+        """A plan that starts jobs in places; they count as running there once told so.
+
+        Args:
+            places: of each job that starts.
+            settings: by the id of the job: its MPS share where it shares GPUs, and that of its mates there.
+        """
+        given = settings or {}
+        self._proposed = {job.job_id: (place, given.get(job.job_id, (100, 100))) for job, place in places}
         return Plan(
             starts=tuple(Start(job, False) for job, _ in places),
             placements=tuple(Placement(job.job_id, place.gpus) for job, place in places),

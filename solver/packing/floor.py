@@ -28,11 +28,19 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Tenant:
-    """A running job: where, and who shares each of its GPUs (None: nobody)."""
+    """A running job.
+
+    Attributes:
+        job: that runs.
+        gpus: where.
+        mates: who shares each of its GPUs (None: nobody).
+        shares: its MPS share and its mate's on those of them where one of the two is capped, per cent.
+    """
 
     job: Job
     gpus: tuple[Gpu, ...]
     mates: dict[Gpu, str | None] = field(default_factory=dict)
+    shares: dict[Gpu, tuple[int, int]] = field(default_factory=dict)
 
     def partners(self) -> list[str]:
         """Jobs it shares with, in the order of its GPUs."""
@@ -57,7 +65,8 @@ class Floor:
         other = copy(self)
         other._on = dict(self._on)  # noqa: SLF001 - of the same class
         other.tenants = {
-            name: Tenant(tenant.job, tenant.gpus, dict(tenant.mates)) for name, tenant in self.tenants.items()
+            name: Tenant(tenant.job, tenant.gpus, dict(tenant.mates), dict(tenant.shares))
+            for name, tenant in self.tenants.items()
         }
         return other
 
@@ -66,8 +75,8 @@ class Floor:
         gpus = self.tenants[job_id].gpus
         return Place(gpus, (job_id,) * len(gpus))
 
-    def enter(self, job: Job, gpus: Sequence[Gpu]) -> None:
-        """A job runs on some GPUs from now on."""
+    def enter(self, job: Job, gpus: Sequence[Gpu], setting: tuple[int, int] = (100, 100)) -> None:
+        """A job runs on some GPUs from now on; `setting`: its share where it has mates, and theirs there."""
         mates: dict[Gpu, str | None] = {}
         for gpu in gpus:
             here = self._on[gpu]
@@ -75,7 +84,12 @@ class Floor:
             for other in here:
                 self.tenants[other].mates[gpu] = job.job_id
             self._on[gpu] = (*here, job.job_id)
-        self.tenants[job.job_id] = Tenant(job, tuple(gpus), mates)
+        tenant = self.tenants[job.job_id] = Tenant(job, tuple(gpus), mates)
+        if setting != (100, 100):
+            for gpu, mate in mates.items():
+                if mate is not None:
+                    tenant.shares[gpu] = setting
+                    self.tenants[mate].shares[gpu] = (setting[1], setting[0])
 
     def leave(self, job_id: str) -> None:
         """A job runs no more; one that did not is ignored."""
@@ -87,6 +101,7 @@ class Floor:
             self._on[gpu] = left
             for other in left:
                 self.tenants[other].mates[gpu] = None
+                self.tenants[other].shares.pop(gpu, None)
 
     def idle_gpus(self) -> int:
         """GPUs that nobody has."""
