@@ -68,7 +68,7 @@ class Rest:
 
 
 class PackingBooks:
-    """Told every fact; keeps who waits, who runs where, and the work done of each, in seconds of running alone.
+    """Told every fact; keeps who waits, who runs where, and the work done of each (as if it ran alone).
 
     Args:
         floor: who is on which GPU.
@@ -142,7 +142,7 @@ class PackingBooks:
         return self._rest[job.job_id].chance_by(self.done_s(job, now_s), more_s, most_s)
 
     def usual_share(self) -> float:
-        """Work of jobs that have ended as a share of the time from their submit to their deadline, in the mean."""
+        """Work of jobs that have ended over the time from submit to deadline, in the mean."""
         return self._used_share / self._num_used
 
     def left_quantile_s(self, job: Job, now_s: float, level: float) -> float:

@@ -82,7 +82,10 @@ class Packing:
         self._floor = Floor(context.hosts)
         self._books = PackingBooks(self._floor, context.lives)
         self._rule = PairRule(
-            context.pairs, redistributes=settings.liss, shares=ShareModel() if settings.lgrr else None
+            context.pairs,
+            redistributes=settings.liss,
+            level="lower" if settings.objective is Objective.PROMISE else "median",
+            shares=ShareModel() if settings.lgrr else None,
         )
         self._worth = WORTHS[settings.objective](self._books)
         self._least = max(settings.least, self._worth.least)
