@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from data.pairs import PairTable
 from domain.cluster import Node
@@ -22,11 +22,14 @@ class PairRates:
     Args:
         table: of measured pairs.
         model: of rates under shares.
+
+    Attributes:
+        model: the same.
     """
 
     def __init__(self, table: PairTable, model: ShareModel) -> None:
         self._table = table
-        self._model = model
+        self.model: Final = model
         self._known: dict[tuple[str, str, tuple[int, int]], tuple[float, float] | None] = {}
 
     def rates(
@@ -38,6 +41,11 @@ class PairRates:
             self._known[key] = self._work_out(*key)
         return self._known[key]
 
+    def rate(self, model: str, beside: str) -> float | None:
+        """Rate of a model beside another under free competition, at most 1; None if the two do not fit."""
+        both = self.rates(model, beside)
+        return None if both is None else both[0]
+
     def _work_out(
         self, model_a: str, model_b: str, shares_pct: tuple[int, int]
     ) -> tuple[float, float] | None:
@@ -45,7 +53,7 @@ class PairRates:
         if rate_a is None or rate_b is None:
             return None
         free = (min(rate_a, 1.0), min(rate_b, 1.0))
-        return free if shares_pct == (100, 100) else self._model.rates(free, shares_pct)
+        return free if shares_pct == (100, 100) else self.model.rates(free, shares_pct)
 
 
 @dataclass(frozen=True)

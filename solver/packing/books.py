@@ -66,7 +66,7 @@ class Rest:
 
 
 class PackingBooks:
-    """Told every fact; keeps who waits, who runs where, and the work done of each, in seconds of running alone.
+    """Told every fact; keeps who waits, who runs where, and the work done of each, seconds of running alone.
 
     Args:
         floor: who is on which GPU.
