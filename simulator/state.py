@@ -205,7 +205,7 @@ class ClusterState:
         return self.stretches[attempt.earlier[0]].start_s if attempt.earlier else attempt.start_s
 
     def _rewrite(self, attempt: Attempt, now_s: float, rate: float) -> None:
-        """What has been written of an attempt that is stopped counts for less; its last stretch is stopped."""
+        """What is written of an attempt that is stopped counts for less; its last stretch is stopped."""
         for place in attempt.earlier:
             is_last = place == attempt.earlier[-1] and now_s == attempt.start_s
             self.stretches[place] = self.stretches[place]._replace(rate=rate, is_stopped=is_last)
