@@ -236,7 +236,7 @@ def test_a_forecaster_is_told_the_rates_of_those_who_share():
     diary = Diary()
     curves_at_submit(made, Schedule(stretches), diary, [diary], set())
     assert diary.told[2:] == [
-        *(("started", "a", 0.0), ("started", "b", 0.0)),
+        *(("started", "b", 0.0), ("started", "a", 0.0)),
         *(("sent back", "b", 4.0), ("started", "b", 4.0), ("rate 0.5", "b", 4.0), ("rate 0.5", "a", 4.0)),
         *(("ended", "b", 10.0), ("rate 1.0", "a", 10.0), ("ended", "a", 13.0)),
     ]
