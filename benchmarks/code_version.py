@@ -13,7 +13,8 @@ from typing import Final
 from solver.policies import POLICIES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PACKAGES: Final = ("data", "domain", "models", "simulator", "solver")
+PACKAGES: Final = ("antecast_executor", "data", "domain", "models", "simulator", "solver")
+SOURCES: Final = (ROOT, ROOT / "executor" / "src")
 ENTRANCES: Final = ("simulator.replay", "simulator.report", "simulator.packed_report")
 _POLICIES: Final = "solver.policies"
 
@@ -84,8 +85,9 @@ def _is_ours(module: str) -> bool:
 
 
 def _path(module: str) -> Path | None:
-    base = ROOT.joinpath(*module.split("."))
-    for path in (base / "__init__.py", base.with_suffix(".py")):
-        if path.is_file():
-            return path
+    for source in SOURCES:
+        base = source.joinpath(*module.split("."))
+        for path in (base / "__init__.py", base.with_suffix(".py")):
+            if path.is_file():
+                return path
     return None

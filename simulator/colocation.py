@@ -4,14 +4,20 @@ A worker runs at the rate that was measured of its job's model beside its neighb
 where it has the GPU alone. A job runs at the rate of its slowest worker, because its workers wait for each
 other after every step; where samples move between them (LISS), at the mean rate of its workers (Gimbal, TACO
 2025, sections 3 and 5; docs/packing.md).
+
+Where shares are modelled, no GPU may be said to do more than was assumed: the rates of the two jobs on it
+sum up to at most (1 + most_gain) max(1, sum of their free rates). The model keeps to that worker by worker;
+but a host of which only some workers share runs at the mean of all, so that its rate is above that of
+those. Then the rider is held back, which costs less work than to hold back the host, and breaks no promise
+to it. It is on the safe side: what the host gains on GPUs of its own is taken from its riders.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from domain.cluster import Gpu, Node
 from domain.errors import PlanError
-from domain.jobs import Job
+from domain.jobs import Job, submit_order
 from domain.packing import MAX_SET_JOBS, MAX_WORKERS
 
 Shares = tuple[int, int]
@@ -37,14 +43,25 @@ class Colocation:
         nodes: the cluster's nodes.
         rates: of pairs.
         redistributes: whether jobs move samples between their workers.
+        most_gain: by how much the rates of two jobs on a GPU may sum to more than one after the other, or
+            than under free competition; None: there is no such bound.
 
     Attributes:
         idle_gpus: GPUs that nobody has.
+        redistributes: as it was told.
     """
 
-    def __init__(self, nodes: Sequence[Node], rates: TrueRates, *, redistributes: bool) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        rates: TrueRates,
+        *,
+        redistributes: bool,
+        most_gain: float | None = None,
+    ) -> None:
         self._rates = rates
-        self._redistributes = redistributes
+        self.redistributes = redistributes
+        self._most_gain = most_gain
         self._workers: dict[Gpu, tuple[str, ...]] = {gpu: () for node in nodes for gpu in node.gpus()}
         self.idle_gpus = len(self._workers)
         self._jobs: dict[str, Job] = {}
@@ -128,8 +145,11 @@ class Colocation:
 
     def rate(self, job_id: str) -> float:
         """Work that a job does per second relative to running alone."""
-        rates = self.worker_rates(job_id)
-        return sum(rates) / len(rates) if self._redistributes else min(rates)
+        rate = self._unbounded(job_id)
+        if self._most_gain is None or not self.redistributes:
+            return rate
+        host = self.host_of(job_id)
+        return rate if host == job_id else max(_LOWEST_RATE, min(rate, self._room(job_id, host)))
 
     def worker_rates(self, job_id: str) -> list[float]:
         """Rate of each of a job's workers, were it not to wait for the others."""
@@ -139,12 +159,53 @@ class Colocation:
             found.append(1.0 if other is None else self._pair_rate(job_id, other, gpu))
         return found
 
+    def job(self, job_id: str) -> Job:
+        """A job that is here."""
+        return self._jobs[job_id]
+
+    def host_of(self, job_id: str) -> str:
+        """Host of a job's packed set: the widest; of two that are as wide the one that was submitted first.
+
+        A job that shares with nobody is its own.
+        """
+        beside = self.neighbours(job_id)
+        if len(beside) != 1:
+            return job_id
+        other = beside[0]
+        if len(self.neighbours(other)) > 1:
+            return other
+        return min(
+            (job_id, other), key=lambda one: (-self._jobs[one].num_gpus, submit_order(self._jobs[one]))
+        )
+
+    def packed_set(self, job_id: str) -> list[str]:
+        """The host of a job's packed set, then its riders in the order of the host's GPUs."""
+        host = self.host_of(job_id)
+        return [host, *self.neighbours(host)]
+
+    def _unbounded(self, job_id: str) -> float:
+        rates = self.worker_rates(job_id)
+        return sum(rates) / len(rates) if self.redistributes else min(rates)
+
+    def _room(self, rider: str, host: str) -> float:
+        """What a rider's GPUs leave for it beside its host; measured pairs may be above the bound."""
+        gain = 1.0 + (self._most_gain or 0.0)
+        bounds: list[float] = []
+        for gpu, other in zip(self._gpus[rider], self.others_on(rider), strict=True):
+            if other is not None:
+                free = sum(self._pair(rider, host, (100, 100)))
+                here = sum(self._pair(rider, host, (self._share(rider, gpu), self._share(host, gpu))))
+                bounds.append(max(gain * max(1.0, free), here))
+        return min(bounds) - self._unbounded(host)
+
     def _pair_rate(self, job_id: str, other: str, gpu: Gpu) -> float:
-        shares = (self._share(job_id, gpu), self._share(other, gpu))
+        return self._pair(job_id, other, (self._share(job_id, gpu), self._share(other, gpu)))[0]
+
+    def _pair(self, job_id: str, other: str, shares: Shares) -> tuple[float, float]:
         both = self._rates.rates(self._model(job_id), self._model(other), shares)
         if both is None:
             raise PlanError(f"jobs {job_id} and {other} do not fit on one GPU")
-        return min(both[0], 1.0)
+        return min(both[0], 1.0), min(both[1], 1.0)
 
     def _share(self, job_id: str, gpu: Gpu) -> int:
         return self._shares.get(job_id, _NONE).get(gpu, 100)
@@ -175,5 +236,8 @@ def _common(ones: Iterable[Gpu], others: Iterable[Gpu]) -> Gpu:
     there = set(others)
     return next(gpu for gpu in ones if gpu in there)
 
+
+_LOWEST_RATE: Final = 0.001
+"""A job never stands still."""
 
 _NONE: Mapping[Gpu, int] = {}

@@ -124,8 +124,7 @@ class Engine:
                 state.free(self._freeings.popleft()[1])
             self._submit_jobs(now_s)
             self._decide(now_s)
-            if self._pace is not None:
-                self._settle_rates(self._pace, now_s)
+            self._settle_rates(now_s)
             if self._progress is not None and self._events >= next_report:
                 self._progress(self._ended, len(arrivals))
                 next_report = self._events + _EVENTS_PER_REPORT
@@ -229,7 +228,9 @@ class Engine:
         gpus = {placement.job_id: placement.gpus for placement in plan.placements}
         for job, is_guest in plan.starts:
             place = gpus.get(job.job_id, ())
-            takes_gpus = None if self._pace is None else self._pace.enter(job, place, now_s)
+            takes_gpus = (
+                None if self._pace is None else self._pace.enter(job, place, now_s, state.kept_s(job))
+            )
             serial = state.start(job, now_s, is_guest=is_guest, gpus=place, takes_gpus=takes_gpus)
             desk.started(job, now_s)
             self._foresee_end(job.job_id, serial)
@@ -246,8 +247,11 @@ class Engine:
             left_s = (left_s - attempt.work_s) / attempt.rate
         heapq.heappush(self._endings, (attempt.start_s + max(0.0, left_s), serial, job_id))
 
-    def _settle_rates(self, pace: Pace, now_s: float) -> None:
+    def _settle_rates(self, now_s: float) -> None:
         """Begin new stretches where neighbours or rates have changed, once all of an instant has happened."""
+        pace = self._pace
+        if pace is None:
+            return
         for job_id in pace.settle(now_s):
             attempt = self._state.running[job_id]
             rate = pace.rate(job_id)

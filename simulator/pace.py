@@ -20,8 +20,8 @@ class Pace:
         self.floor = floor
         self._touched: dict[str, None] = {}
 
-    def enter(self, job: Job, gpus: Sequence[Gpu], now_s: float) -> int:  # noqa: ARG002
-        """A job starts; returns how many of its GPUs were idle.
+    def enter(self, job: Job, gpus: Sequence[Gpu], now_s: float, kept_s: float = 0.0) -> int:  # noqa: ARG002
+        """A job starts, with work kept of earlier attempts; returns how many of its GPUs were idle.
 
         Raises:
             PlanError: if it may not be there.

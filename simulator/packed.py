@@ -1,4 +1,8 @@
-"""What a replay needs where two jobs may share a GPU: measured pairs, forecasts made of them, the pace."""
+"""What a replay needs where two jobs may share a GPU: measured pairs, the forecasts made of them, the pace.
+
+Settings of a policy that are read here: `liss` (samples move between workers), `lgrr` (shares are
+calibrated as jobs run, `simulator.calibrated`), and for the latter `objective` and `sigma`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,17 +11,20 @@ from typing import Any, Final
 from data.pairs import PairTable
 from domain.cluster import Node
 from domain.errors import SettingError
+from domain.forecasts import LifetimeForecaster
 from domain.interference import InterferenceForecaster
 from models.interference.measured import MeasuredRates
+from simulator.calibrated import CalibratedPace, Coordination
 from simulator.colocation import Colocation
 from simulator.pace import Pace
 from simulator.workload import Workload
 from solver.packing.share_model import ShareModel
-from solver.policies.base import PolicySpec
+from solver.packing.shared_rates import SharedRates
+from solver.policies.base import KeepsBudgets, Policy, PolicySpec
 
 
 class PairRates:
-    """True rates of a replay: as measured under free competition, by a model under MPS shares.
+    """True rates of a replay: as measured; under MPS shares that were not measured, as modelled.
 
     Args:
         table: of measured pairs.
@@ -30,6 +37,7 @@ class PairRates:
     def __init__(self, table: PairTable, model: ShareModel) -> None:
         self._table = table
         self.model: Final = model
+        self._shared = SharedRates(self._free, table.under_shares, model)
         self._known: dict[tuple[str, str, tuple[int, int]], tuple[float, float] | None] = {}
 
     def rates(
@@ -43,17 +51,30 @@ class PairRates:
 
     def rate(self, model: str, beside: str) -> float | None:
         """Rate of a model beside another under free competition, at most 1; None if the two do not fit."""
-        both = self.rates(model, beside)
+        both = self._free(model, beside)
         return None if both is None else both[0]
+
+    def utilisation(self, model: str | None) -> float | None:
+        """How much a model uses a GPU: the mean share of its speed that it costs others beside it.
+
+        A stand-in for what monitors measure and tables of pairs do not have; None for a model in no pair.
+        """
+        lost = [] if model is None else [1.0 - min(1.0, rate) for rate in self._beside(model)]
+        return sum(lost) / len(lost) if lost else None
+
+    def _beside(self, model: str) -> list[float]:
+        rates = (self._table.rate(other, model) for other in self._table.models)
+        return [rate for rate in rates if rate is not None]
 
     def _work_out(
         self, model_a: str, model_b: str, shares_pct: tuple[int, int]
     ) -> tuple[float, float] | None:
+        both = self._shared.rates(model_a, model_b, shares_pct)
+        return both and (min(both[0], 1.0), min(both[1], 1.0))
+
+    def _free(self, model_a: str, model_b: str) -> tuple[float, float] | None:
         rate_a, rate_b = self._table.rate(model_a, model_b), self._table.rate(model_b, model_a)
-        if rate_a is None or rate_b is None:
-            return None
-        free = (min(rate_a, 1.0), min(rate_b, 1.0))
-        return free if shares_pct == (100, 100) else self.model.rates(free, shares_pct)
+        return None if rate_a is None or rate_b is None else (min(rate_a, 1.0), min(rate_b, 1.0))
 
 
 @dataclass(frozen=True)
@@ -65,9 +86,16 @@ class SharedGpus:
 
 
 def pairs_for(
-    policy: str, spec: PolicySpec, settings: Any, workload: Workload, pairs: PairTable | None
+    policy: str,
+    spec: PolicySpec,
+    settings: Any,
+    workload: Workload,
+    pairs: PairTable | None,
+    share_model: ShareModel | None = None,
 ) -> SharedGpus | None:
     """What a policy that packs is given; None where nobody shares.
+
+    `share_model` is that of rates under MPS shares that were not measured; None: with its defaults.
 
     Raises:
         SettingError: if it needs pairs or nodes that are not there, or a job's model is in no pair.
@@ -88,10 +116,30 @@ def pairs_for(
                 f"policy {policy} lets jobs share GPUs, and job {job.job_id} has {found}: jobs need a column "
                 "model with names of the pairs"
             )
-    return SharedGpus(PairRates(pairs, ShareModel()), MeasuredRates(pairs))
+    return SharedGpus(PairRates(pairs, share_model or ShareModel()), MeasuredRates(pairs))
 
 
-def pace_of(nodes: Sequence[Node], shared: SharedGpus, settings: Any) -> Pace:
-    """The pace of a replay, as the settings of its policy say."""
-    floor = Colocation(nodes, shared.truth, redistributes=getattr(settings, "liss", False))
-    return Pace(floor)
+def pace_of(
+    nodes: Sequence[Node], shared: SharedGpus, settings: Any, policy: Policy, lives: LifetimeForecaster
+) -> Pace:
+    """The pace of a replay, as the settings of its policy say.
+
+    Args:
+        nodes: of the cluster.
+        shared: what is known of pairs.
+        settings: of the policy.
+        policy: the rule; asked for the budgets of jobs if it `KeepsBudgets`.
+        lives: what the policy is told of lives.
+    """
+    truth, redistributes = shared.truth, getattr(settings, "liss", False)
+    if not getattr(settings, "lgrr", False):
+        return Pace(Colocation(nodes, truth, redistributes=redistributes))
+    floor = Colocation(nodes, truth, redistributes=redistributes, most_gain=truth.model.most_gain)
+    how = Coordination(
+        lives,
+        objective=str(getattr(settings, "objective", "jct")),
+        sigma=getattr(settings, "sigma", 0.1),
+        lowest_rate=policy.lowest_rate if isinstance(policy, KeepsBudgets) else None,
+        utilisation=truth.utilisation,
+    )
+    return CalibratedPace(floor, how)

@@ -16,6 +16,7 @@ from simulator.forecasting import Forecasters, build, choose, split_settings, tr
 from simulator.packed import SharedGpus, pace_of, pairs_for
 from simulator.placed import DEFAULT_RULE, PlacedPlans, PlaceRule
 from simulator.workload import Workload
+from solver.packing.share_model import ShareModel
 from solver.plan_rules import PlanOptions
 from solver.policies import POLICIES
 from solver.policies.base import (
@@ -67,6 +68,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
     rule: PlaceRule = DEFAULT_RULE,
     checks_plans: bool = False,
     pairs: PairTable | None = None,
+    share_model: ShareModel | None = None,
 ) -> Replay:
     """Replay a workload under a policy.
 
@@ -81,6 +83,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
         rule: how gangs are put on nodes, where the workload's cluster has nodes.
         checks_plans: whether the independent checker looks at every plan before it is carried out.
         pairs: measured rates of two jobs on one GPU; None: nobody shares.
+        share_model: of rates under MPS shares that were not measured; None: the one with its defaults.
 
     Raises:
         PlanError: if a plan cannot be, or breaks a rule that is checked.
@@ -97,6 +100,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
         rule=rule,
         checks_plans=checks_plans,
         pairs=pairs,
+        share_model=share_model,
     )
     schedule = made.engine.run()
     held_up_s = None if made.placer is None else made.placer.held_up_s
@@ -151,6 +155,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
     rule: PlaceRule = DEFAULT_RULE,
     checks_plans: bool = False,
     pairs: PairTable | None = None,
+    share_model: ShareModel | None = None,
 ) -> Prepared:
     """Put a replay together: arguments and what is raised are those of `replay`."""
     spec = _spec(policy)
@@ -162,7 +167,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
     reclaim_s = getattr(built, "reclaim_s", 0.0)
     if reclaim_s > 0.0 and cluster.nodes:
         raise SettingError("reclaim_s is for replays that only count GPUs: leave out the nodes")
-    shares_gpus = pairs_for(policy, spec, built, workload, pairs)
+    shares_gpus = pairs_for(policy, spec, built, workload, pairs, share_model)
     has_placer = bool(cluster.nodes) and not spec.packs
     placer = _placer(workload, forecasters.lives, built, rule) if has_placer else None
     context = PolicyContext(
@@ -177,6 +182,9 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
     )
     rates = None if shares_gpus is None else shares_gpus.truth.rate
     rule_in_force, owes = spec.build(context, built), options_of(spec, built, rates)
+    pace = None
+    if shares_gpus is not None:
+        pace = pace_of(cluster.nodes, shares_gpus, built, rule_in_force, forecasters.lives)
     engine = Engine(
         jobs=workload.jobs,
         outcomes=workload.outcomes,
@@ -187,7 +195,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         progress=progress,
         placer=placer,
         reclaim_s=reclaim_s,
-        pace=None if shares_gpus is None else pace_of(cluster.nodes, shares_gpus, built),
+        pace=pace,
         plan_check=_plan_check(workload, policy, rule_in_force, owes) if checks_plans else None,
     )
     in_force = {one.name: getattr(built, one.name) for one in fields(built)} | choice.as_settings()

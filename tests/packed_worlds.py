@@ -98,13 +98,14 @@ def run(
     in_force = parse_settings(policy, spec.settings, chosen)
     owes = options_of(spec, in_force, shared_gpus().truth.rate)
     quotas = {"all": world.capacity_gpus}
+    built = rule or build(policy, world.nodes, **chosen)
     return Engine(
         jobs=world.jobs,
         outcomes={job_id: JobOutcome(job_id, length) for job_id, length in world.durations_s.items()},
         capacity_gpus=world.capacity_gpus,
-        policy=rule or build(policy, world.nodes, **chosen),
+        policy=built,
         tick_s=spec.tick_s,
-        pace=pace_of(world.nodes, shared_gpus(), in_force),
+        pace=pace_of(world.nodes, shared_gpus(), in_force, built, GUESSED),
         plan_check=CheckedPlans(quotas, owes, world.nodes, policy) if checks_plans else None,
     ).run()
 
@@ -116,11 +117,13 @@ def judged(policy: str, world: World, schedule: Schedule, **chosen: str) -> list
     of_work = CheckOptions(is_preemption_allowed=spec.suspends, has_own_lanes=False, is_packed=True)
     quotas = {"all": world.capacity_gpus}
     report = check(world.jobs, world.durations_s, quotas, schedule.stretches, options=of_work)
+    truth = shared_gpus().truth
     of_sharing = PackedOptions(
-        redistributes=getattr(in_force, "liss", False), is_preemption_allowed=spec.suspends
+        redistributes=getattr(in_force, "liss", False),
+        share_gain=truth.model.most_gain if getattr(in_force, "lgrr", False) else None,
+        is_preemption_allowed=spec.suspends,
     )
-    rate = shared_gpus().truth.rate
-    shared = check_packed(world.jobs, schedule.stretches, world.nodes, rate, of_sharing)
+    shared = check_packed(world.jobs, schedule.stretches, world.nodes, truth.rate, of_sharing)
     return [str(fault) for fault in (*report.faults, *shared)]
 
 

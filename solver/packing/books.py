@@ -15,6 +15,8 @@ FloatArray = NDArray[np.float64]
 
 _EDGES_S: Final = np.concatenate([[0.0], LIFE_EDGES_S])
 _LEAST_SURVIVAL: Final = 1e-4
+_PRIOR_JOBS: Final = 5.0
+"""Jobs that are taken to have needed all of the time to their deadline, before any has ended."""
 
 
 class Rest:
@@ -82,6 +84,8 @@ class PackingBooks:
         self._done_s: dict[str, float] = {}
         self._pace: dict[str, tuple[float, float]] = {}
         self._proposed: dict[str, Place] = {}
+        self._used_share = _PRIOR_JOBS
+        self._num_used = _PRIOR_JOBS
 
     def submitted(self, job: Job) -> None:
         """A job waits."""
@@ -111,8 +115,11 @@ class PackingBooks:
         self.floor.leave(job.job_id)
         self.pending[job.job_id] = job
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
+        if job.job_id in self.running and job.deadline_s is not None and job.deadline_s > job.submit_s:
+            self._used_share += self.done_s(job, now_s) / (job.deadline_s - job.submit_s)
+            self._num_used += 1.0
         self.floor.leave(job.job_id)
         for known in (self.pending, self.running, self._rest, self._done_s, self._pace, self._proposed):
             known.pop(job.job_id, None)
@@ -133,6 +140,10 @@ class PackingBooks:
     def chance_done(self, job: Job, now_s: float, more_s: float, most_s: float) -> float:
         """Chance that so much more work ends a job, if it takes no more than `most_s`; seconds alone."""
         return self._rest[job.job_id].chance_by(self.done_s(job, now_s), more_s, most_s)
+
+    def usual_share(self) -> float:
+        """Work of jobs that have ended, as a mean share of the time from their submit to their deadline."""
+        return self._used_share / self._num_used
 
     def left_quantile_s(self, job: Job, now_s: float, level: float) -> float:
         """Quantile of the work left of a job, seconds of running alone."""

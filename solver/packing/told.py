@@ -33,6 +33,6 @@ class BooksTold:
         """A running job was stopped with its work kept."""
         self._books.sent_back(job, now_s)
 
-    def ended(self, job: Job, now_s: float) -> None:  # noqa: ARG002
+    def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
-        self._books.ended(job)
+        self._books.ended(job, now_s)

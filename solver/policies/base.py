@@ -96,6 +96,15 @@ class LooksAgain(Protocol):
 
 
 @runtime_checkable
+class KeepsBudgets(Protocol):
+    """A policy that knows how much of its speed a job may lose to those that share its GPUs."""
+
+    def lowest_rate(self, job: Job, now_s: float) -> float | None:
+        """What the rate of a running job must not fall below; None if it was promised nothing."""
+        ...
+
+
+@runtime_checkable
 class KeepsNotes(Protocol):
     """A policy that writes down how its decisions came about."""
 

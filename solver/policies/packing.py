@@ -35,8 +35,8 @@ class PackingSettings:
         unequal: whether jobs of unequal width may share.
         liss: samples move between the workers of a job, so that it runs at their mean rate.
         lgrr: MPS shares of packed jobs are calibrated.
-        gain: least that packing has to be worth, of what the newcomer would be worth alone.
-        work: least work per second that it has to add, of what the newcomer would add alone.
+        least: least that sharing has to bring, in worth and in work done per second, as a share of what the
+            newcomer would bring alone; the objective's own where that is more.
         sigma: with `promise`, most of its speed that a host may lose.
     """
 
@@ -44,23 +44,21 @@ class PackingSettings:
     unequal: bool = True
     liss: bool = True
     lgrr: bool = False
-    gain: float = 0.35
-    work: float = 0.35
+    least: float = 0.0
     sigma: float = 0.1
-    byw: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("gain", "work", "sigma"):
+        for name in ("least", "sigma"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
 
 
 class Packing:
-    """Each waiting job, worthiest first: alone on idle GPUs, else beside others where that pays.
+    """Each waiting job, worthiest per GPU first: alone on idle GPUs, else beside others where that pays.
 
     Worth is the objective's (`solver.packing.worths`). Of the places beside others the one that gains most is
-    taken, if it gains `gain` of what the newcomer is worth alone and adds `work` of the work it would do
-    alone. What does not fit is passed over; no GPUs are kept for it. Pools are not told apart. Ties: (submit,
+    taken, if it brings at least the objective's share of what the newcomer would bring alone, in worth and in
+    work. What does not fit is passed over; no GPUs are kept for it. Pools are not told apart. Ties: (submit,
     id).
     """
 
@@ -72,6 +70,7 @@ class Packing:
         self._books = PackingBooks(self._floor, context.lives)
         self._rule = PairRule(context.pairs, redistributes=settings.liss)
         self._worth = WORTHS[settings.objective](self._books)
+        self._least = max(settings.least, self._worth.least)
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job waits."""
@@ -87,7 +86,7 @@ class Packing:
 
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
-        self._books.ended(job)
+        self._books.ended(job, now_s)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A job was stopped and waits again."""
@@ -98,10 +97,9 @@ class Packing:
         chosen: list[tuple[Job, Place]] = []
         without: set[tuple[int, str | None]] = set()
         worth = {job.job_id: self._worth.of(job, 1.0, now_s) for job in self._books.pending.values()}
-        byw = self._settings.byw
         order = sorted(
             self._books.pending.values(),
-            key=lambda job: (-worth[job.job_id] / job.num_gpus**byw, job.submit_s, job.job_id),
+            key=lambda job: (-worth[job.job_id] / job.num_gpus, job.submit_s, job.job_id),
         )
         for job in order[:_LOOKED_AT]:
             kind = (job.num_gpus, job.model)
@@ -125,13 +123,13 @@ class Packing:
         best: tuple[float, Place] | None = None
         for shared in self._floor.shared_places(job):
             one = self._rule.look_at(job, shared, self._floor) if self._may_share(job, shared) else None
-            if one is None or one.added_gpus < self._settings.work * job.num_gpus or self._breaks_budget(one):
+            if one is None or one.added_gpus < self._least * job.num_gpus or self._breaks_budget(one):
                 continue
             gain = self._worth.of(job, one.rate, now_s) - sum(
                 self._worth.of(loss.job, loss.before, now_s) - self._worth.of(loss.job, loss.after, now_s)
                 for loss in one.losses
             )
-            if gain >= self._settings.gain * worth and (best is None or gain > best[0]):
+            if gain >= self._least * worth and (best is None or gain > best[0]):
                 best = (gain, shared)
         return None if best is None else best[1]
 

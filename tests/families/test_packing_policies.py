@@ -45,7 +45,7 @@ def fixed(max_examples):
 
 
 @every_choice
-@fixed(30)
+@fixed(24)
 @given(worlds())
 def test_its_schedules_keep_every_rule_and_run_every_job(policy, chosen, world):
     schedule = run(policy, world, checks_plans=True, **chosen)

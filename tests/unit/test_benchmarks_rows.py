@@ -140,6 +140,7 @@ def test_a_policy_that_is_not_there_is_refused_with_those_there_are():
 def test_the_code_of_other_policies_does_not_count():
     behind = code_version.modules_behind("solver.policies.sia")
     assert {"solver.policies.sia", "solver.policies.pending", "simulator.engine", "models.training"} <= behind
+    assert "antecast_executor.calibration.search" in behind
     assert not behind & {"solver.policies.anticipatory", "solver.lookahead", "simulator.episodes"}
     assert code_version.code_version("sia") == code_version.code_version("sia-perfect")
     assert code_version.code_version("sia") != code_version.code_version("maxmin")

@@ -3,7 +3,6 @@
 from typing import Protocol
 
 from domain.jobs import Job
-from solver.packing.books import PackingBooks
 
 
 class Worth(Protocol):
@@ -13,12 +12,11 @@ class Worth(Protocol):
     is worth nothing.
     """
 
+    @property
+    def least(self) -> float:
+        """Least that sharing has to bring, as a share of what the newcomer would bring alone, in [0, 1]."""
+        ...
+
     def of(self, job: Job, rate: float, now_s: float) -> float:
         """Worth of a job at a rate in (0, 1]; does not fall as the rate grows."""
         ...
-
-
-WorthRule = type["Worth"]
-"""Built from the books alone: `rule(books: PackingBooks)`."""
-
-__all__ = ["PackingBooks", "Worth", "WorthRule"]

@@ -1,29 +1,37 @@
-"""Deadlines met: the chance that a job ends in time at its rate."""
+"""Deadlines met: whoever will probably still be in time, and has least left."""
 
 from typing import Final
 
 from domain.jobs import Job
 from solver.packing.books import PackingBooks
 
-_REST: Final = 0.02
-"""Worth of a job that is late already or has no deadline, in deadlines met: they run where nobody is hurt."""
-_HOUR_S: Final = 3600.0
+_LATE: Final = 0.1
+"""What a job that is late already counts, where one that is sure to be in time counts 1.1."""
+_LEAST_LEFT_S: Final = 60.0
 
 
 class DeadlineWorth:
-    """P(work left <= rate x time to the deadline), by the forecast life given what is done.
+    """Chance to be in time at the rate, times the rate, over the expected work left.
+
+    Nobody is taken to need more than the time to its deadline: who could not be in time alone would not have
+    set it. Its expected work is at most the share of that time that jobs have needed so far, so the forecast
+    life is corrected by what deadlines say.
 
     Args:
         books: of who runs and waits.
     """
 
+    least: Final = 0.35
+
     def __init__(self, books: PackingBooks) -> None:
         self._books = books
 
     def of(self, job: Job, rate: float, now_s: float) -> float:
-        """Deadlines met, as expected; a little for the speed itself, which decides between equals."""
-        rest = _REST * rate * _HOUR_S / (_HOUR_S + self._books.left_s(job, now_s))
+        """Jobs ended per second, as expected, each weighted by its chance to be in time."""
+        left_s = self._books.left_s(job, now_s)
         if job.deadline_s is None or job.deadline_s <= now_s:
-            return rest
+            return _LATE * rate / left_s
         allowed_s = job.deadline_s - job.submit_s
-        return self._books.chance_done(job, now_s, rate * (job.deadline_s - now_s), allowed_s) + rest
+        usual_s = self._books.usual_share() * allowed_s - self._books.done_s(job, now_s)
+        chance = self._books.chance_done(job, now_s, rate * (job.deadline_s - now_s), allowed_s)
+        return (chance + _LATE) * rate / min(left_s, max(_LEAST_LEFT_S, usual_s))

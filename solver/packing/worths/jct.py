@@ -1,5 +1,7 @@
 """Mean time to completion: whoever has least left is worth most."""
 
+from typing import Final
+
 from domain.jobs import Job
 from solver.packing.books import PackingBooks
 
@@ -10,6 +12,8 @@ class JctWorth:
     Args:
         books: of who runs and waits.
     """
+
+    least: Final = 0.35
 
     def __init__(self, books: PackingBooks) -> None:
         self._books = books

@@ -1,5 +1,7 @@
 """Last end: whatever keeps most GPUs at work."""
 
+from typing import Final
+
 from domain.jobs import Job
 from solver.packing.books import PackingBooks
 
@@ -12,6 +14,8 @@ class MakespanWorth:
     Args:
         books: of who runs and waits.
     """
+
+    least: Final = 0.5
 
     def __init__(self, books: PackingBooks) -> None:
         self._books = books
