@@ -41,7 +41,6 @@ class Replay:
         held_up_s: where gangs were put on nodes, for how long each job had enough idle GPUs in sum but no
             place; None where GPUs were only counted.
         notes: what the policy wrote down about its own work.
-        packs: whether jobs could share GPUs.
         rates: of two jobs on one GPU under free competition, as they truly are; None where nobody shares.
         share_gain: what MPS shares may gain over these; None where nobody sets any.
     """
@@ -52,9 +51,13 @@ class Replay:
     schedule: Schedule
     held_up_s: Mapping[str, float] | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
-    packs: bool = False
     rates: PairRates | None = None
     share_gain: float | None = None
+
+    @property
+    def packs(self) -> bool:
+        """Whether jobs could share GPUs."""
+        return self.rates is not None
 
 
 def replay(  # noqa: PLR0913 - named, and each a part of the question
@@ -113,7 +116,6 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
         schedule,
         held_up_s=held_up_s,
         notes=notes,
-        packs=shared is not None,
         rates=None if shared is None else shared.truth.rate,
         share_gain=shared.truth.model.most_gain if shared is not None and made.settings.get("lgrr") else None,
     )
