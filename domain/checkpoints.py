@@ -44,8 +44,8 @@ class KeptWork:
 
     The engine and the policies keep such books each for themselves: all of it follows from the facts.
 
-    A job that saves and may be sent back never shares its GPUs, so where in its work a slower attempt saved
-    is nobody's question here: one that has run at a rate below 1 adds nothing to what is kept.
+    Checkpoints are counted in seconds of running alone, so where in its work a slower attempt saved is not
+    known here: one that has run at a rate below 1 adds nothing to what is kept.
     """
 
     __slots__ = ("_kept_s", "_since_s", "_slower")
@@ -56,8 +56,9 @@ class KeptWork:
         self._slower: set[str] = set()
 
     def started(self, job: Job, now_s: float) -> None:
-        """A job runs, from what is kept of it."""
+        """A job runs at rate 1, from what is kept of it."""
         self._since_s[job.job_id] = now_s
+        self._slower.discard(job.job_id)
 
     def rate_changed(self, job: Job, rate: float) -> None:
         """A running job goes on at another rate: once below 1, all of its attempt is lost if it is sent back.

@@ -14,11 +14,16 @@ NOTHING_KEPT_RATE: Final = 1e-9
 class Stretch(NamedTuple):
     """A stretch of time in which a job ran at one rate beside the same jobs.
 
-    An attempt that was sent back is one stretch. Where nothing of its job's work has been kept, neither of
-    this attempt nor of one before, it is lost. Otherwise it is not lost but stopped, and its rate is the
-    share of its time that counted: k / d if it kept k of d seconds, and `NOTHING_KEPT_RATE`, the smallest
-    rate, if it kept nothing of its own after something had been kept before. So rate times length, summed
-    over the stretches that are not lost, is always the length of the job.
+    An attempt is one stretch where its job has its GPUs alone. Where it shares them it is as many as its rate
+    or its neighbours changed, each beginning where the one before ended (`as_attempts` joins them).
+
+    An attempt that was sent back is lost, all its stretches, where nothing of its job's work has been kept,
+    neither of this attempt nor of one before. Otherwise it is not lost but stopped, which its last stretch
+    says, and all its stretches have as their rate the share of its time that counted: k / d if it kept k of d
+    seconds, and `NOTHING_KEPT_RATE`, the smallest rate, if it kept nothing of its own after something had
+    been kept before. One that was suspended keeps all its work, so its stretches are like any other; its job
+    has more of them later. So rate times length, summed over the stretches that are not lost, is always the
+    length of the job.
 
     Attributes:
         job_id: whose stretch it is.
@@ -29,8 +34,8 @@ class Stretch(NamedTuple):
         rate: work done per second relative to running alone, in (0, 1].
         own_from_s: instant from which the GPUs counted as its pool's own; None if never.
         gpus: where it ran; empty where GPUs are only counted.
-        is_stopped: whether the guest was sent back and its job goes on from a checkpoint; never of one that
-            is lost.
+        is_stopped: whether the guest was sent back at its end and its job goes on from a checkpoint; never of
+            one that is lost.
     """
 
     job_id: str

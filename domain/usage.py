@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from domain.jobs import Job
-from domain.schedules import Stretch
+from domain.schedules import Stretch, as_attempts
 from domain.sharing import SharedSpell, shared_spells
 
 _HOUR_S: Final = 3600.0
@@ -91,16 +91,17 @@ def use_integrals(
         sweep.advance(event.at_s)
         sweep.apply(event)
     sweep.finish()
+
+    def gpu_hours(stretch: Stretch) -> float:
+        inside_s = max(0.0, min(stretch.end_s, to_s) - max(stretch.start_s, from_s))
+        return by_id[stretch.job_id].num_gpus * inside_s / _HOUR_S
+
     allocated = work = lost = 0.0
     for stretch in all_stretches:
-        inside_s = max(0.0, min(stretch.end_s, to_s) - max(stretch.start_s, from_s))
-        gpu_hours = by_id[stretch.job_id].num_gpus * inside_s / _HOUR_S
-        allocated += gpu_hours
-        if stretch.is_lost:
-            lost += gpu_hours
-        else:
-            work += gpu_hours * stretch.rate
-            lost += gpu_hours * stretch.lost_share
+        allocated += gpu_hours(stretch)
+        work += 0.0 if stretch.is_lost else gpu_hours(stretch) * stretch.rate
+    for attempt in as_attempts(all_stretches):
+        lost += gpu_hours(attempt) * attempt.lost_share
     return UseIntegrals(
         capacity_gpu_hours=capacity * (to_s - from_s) / _HOUR_S,
         allocated_gpu_hours=allocated - math.fsum(spell.inside_s(window) for spell in shared) / _HOUR_S,

@@ -7,12 +7,13 @@ from typing import Any
 
 from domain.cluster import Gpu, Node
 from domain.errors import PlanError
+from domain.interference import PairRates
 from domain.jobs import Job, submit_order
 from domain.plans import NOTHING, Plan
 from simulator.engine import PlanCheck
 from simulator.state import ClusterState
 from solver.check_plan import check_plan
-from solver.plan_rules import Known, Places, PlanOptions, PlanState, Standing, state_of
+from solver.plan_rules import Hosts, Known, Places, PlanOptions, PlanState, Standing, state_of
 from solver.policies.base import PolicySpec
 
 
@@ -135,8 +136,17 @@ class CheckedPlans(PlanCheck):
             del self._lines[one.job.pool][one.job.job_id]
 
 
-def options_of(spec: PolicySpec, settings: Any) -> PlanOptions:
-    """What a policy owes, from its registration and its settings in force."""
+def options_of(spec: PolicySpec, settings: Any, rates: PairRates | None = None) -> PlanOptions:
+    """What a policy owes, from its registration and its settings in force.
+
+    One that packs may make everybody share; one that lends with `packing` on, only whom that leaves in time.
+
+    Args:
+        spec: its registration.
+        settings: those in force.
+        rates: of pairs, where jobs may share GPUs; None: whether they fit is not judged, and own jobs may
+            lose nothing.
+    """
     return PlanOptions(
         requeueable_share=getattr(settings, "requeueable", 0.0),
         may_send_back=spec.may_send_back,
@@ -144,6 +154,11 @@ def options_of(spec: PolicySpec, settings: Any) -> PlanOptions:
         converts=spec.converts,
         serves_by_reference=spec.serves_by_reference,
         frees_at_once=getattr(settings, "reclaim_s", 0.0) <= 0.0,
+        packs=spec.packs or getattr(settings, "packing", False),
+        hosts=Hosts.EVERYONE if spec.packs else Hosts.CONSENTING,
+        rates=rates,
+        redistributes=getattr(settings, "liss", False),
+        may_suspend=spec.suspends,
     )
 
 

@@ -215,7 +215,8 @@ class Engine:
             frees_gpus = self._leave(job, now_s)
             state.send_back(job, now_s, frees_now=self._reclaim_s <= 0.0, frees_gpus=frees_gpus)
             if self._reclaim_s > 0.0:
-                self._freeings.append((now_s + self._reclaim_s, job.num_gpus))
+                freed_gpus = job.num_gpus if frees_gpus is None else frees_gpus
+                self._freeings.append((now_s + self._reclaim_s, freed_gpus))
             desk.sent_back(job, now_s)
             self._events += 1
         for job in plan.suspends:

@@ -49,6 +49,11 @@ class PairRates:
             self._known[key] = self._work_out(*key)
         return self._known[key]
 
+    def rate(self, model: str, beside: str) -> float | None:
+        """Rate of a model beside another under free competition, at most 1; None if the two do not fit."""
+        both = self._free(model, beside)
+        return None if both is None else both[0]
+
     def utilisation(self, model: str | None) -> float | None:
         """How much a model uses a GPU: the mean share of its speed that it costs others beside it.
 

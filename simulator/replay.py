@@ -7,18 +7,26 @@ from typing import Any
 from data.pairs import PairTable
 from domain.errors import SettingError
 from domain.forecasts import LifetimeForecaster
+from domain.interference import PairRates
 from domain.jobs import submit_order
 from domain.schedules import Schedule
 from simulator.checked import CheckedPlans, options_of
 from simulator.engine import Engine, Progress
 from simulator.forecasting import Forecasters, build, choose, split_settings, training_of
-from simulator.packed import pace_of, pairs_for
+from simulator.packed import SharedGpus, pace_of, pairs_for
 from simulator.placed import DEFAULT_RULE, PlacedPlans, PlaceRule
 from simulator.workload import Workload
 from solver.packing.share_model import ShareModel
 from solver.plan_rules import PlanOptions
 from solver.policies import POLICIES
-from solver.policies.base import KeepsNotes, Policy, PolicyContext, PolicySpec, parse_settings
+from solver.policies.base import (
+    KeepsNotes,
+    KnowsSlack,
+    Policy,
+    PolicyContext,
+    PolicySpec,
+    parse_settings,
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,8 @@ class Replay:
         held_up_s: where gangs were put on nodes, for how long each job had enough idle GPUs in sum but no
             place; None where GPUs were only counted.
         notes: what the policy wrote down about its own work.
-        packs: whether jobs could share GPUs.
+        rates: of two jobs on one GPU under free competition, as they truly are; None where nobody shares.
+        share_gain: what MPS shares may gain over these; None where nobody sets any.
     """
 
     policy: str
@@ -42,7 +51,13 @@ class Replay:
     schedule: Schedule
     held_up_s: Mapping[str, float] | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
-    packs: bool = False
+    rates: PairRates | None = None
+    share_gain: float | None = None
+
+    @property
+    def packs(self) -> bool:
+        """Whether jobs could share GPUs."""
+        return self.rates is not None
 
 
 def replay(  # noqa: PLR0913 - named, and each a part of the question
@@ -93,6 +108,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
     schedule = made.engine.run()
     held_up_s = None if made.placer is None else made.placer.held_up_s
     notes = made.policy.notes() if isinstance(made.policy, KeepsNotes) else {}
+    shared = made.shared
     return Replay(
         policy,
         made.settings,
@@ -100,7 +116,8 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
         schedule,
         held_up_s=held_up_s,
         notes=notes,
-        packs=made.packs,
+        rates=None if shared is None else shared.truth.rate,
+        share_gain=shared.truth.model.most_gain if shared is not None and made.settings.get("lgrr") else None,
     )
 
 
@@ -116,7 +133,7 @@ class Prepared:
         settings: in force, those of the forecasts included.
         forecasters: what it is given.
         placer: puts plans on nodes; None where GPUs are only counted, or the policy places jobs itself.
-        packs: whether jobs may share GPUs.
+        shared: how fast two jobs run on one GPU; None where nobody shares.
     """
 
     engine: Engine
@@ -126,7 +143,7 @@ class Prepared:
     settings: Mapping[str, Any]
     forecasters: Forecasters
     placer: PlacedPlans | None
-    packs: bool = False
+    shared: SharedGpus | None = None
 
 
 def prepare(  # noqa: PLR0913 - named, and each a part of the question
@@ -165,7 +182,8 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         pairs=None if shares_gpus is None else shares_gpus.forecaster,
         models=pairs.models if pairs is not None and shares_gpus is not None else (),
     )
-    rule_in_force, owes = spec.build(context, built), options_of(spec, built)
+    rates = None if shares_gpus is None else shares_gpus.truth.rate
+    rule_in_force, owes = spec.build(context, built), options_of(spec, built, rates)
     pace = None
     if shares_gpus is not None:
         pace = pace_of(cluster.nodes, shares_gpus, built, rule_in_force, forecasters.lives)
@@ -180,11 +198,17 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         placer=placer,
         reclaim_s=reclaim_s,
         pace=pace,
-        plan_check=CheckedPlans(cluster.quotas(), owes, cluster.nodes, policy) if checks_plans else None,
+        plan_check=_plan_check(workload, policy, rule_in_force, owes) if checks_plans else None,
     )
     in_force = {one.name: getattr(built, one.name) for one in fields(built)} | choice.as_settings()
-    packs = shares_gpus is not None
-    return Prepared(engine, rule_in_force, spec, owes, in_force, forecasters, placer, packs)
+    return Prepared(engine, rule_in_force, spec, owes, in_force, forecasters, placer, shares_gpus)
+
+
+def _plan_check(workload: Workload, policy: str, rule: Policy, owes: PlanOptions) -> CheckedPlans:
+    """The independent checker of each plan; what own jobs may lose to others, the policy says itself."""
+    allowed_loss = rule.allowed_loss if owes.packs and isinstance(rule, KnowsSlack) else None
+    cluster = workload.cluster
+    return CheckedPlans(cluster.quotas(), owes, cluster.nodes, policy, allowed_loss=allowed_loss)
 
 
 def _placer(workload: Workload, lives: LifetimeForecaster, settings: Any, rule: PlaceRule) -> PlacedPlans:

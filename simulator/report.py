@@ -30,7 +30,8 @@ from domain.shares import Share
 from domain.usage import lending_spells, use_integrals
 from simulator.replay import Replay
 from simulator.workload import Workload
-from solver.check import CheckOptions, check
+from solver.check import CheckOptions, ScheduleFault, check
+from solver.check_packed import PackedOptions, check_packed
 from solver.policies import POLICIES
 from solver.reference import fcfs_starts
 
@@ -242,10 +243,12 @@ def _fairness(
 
 
 def _faults(workload: Workload, replay: Replay) -> list[str]:
-    share = float(replay.settings.get("requeueable", 0.0)) if POLICIES[replay.policy].may_send_back else 0.0
+    """What the judges find: of every schedule, and of one whose jobs share GPUs how they do."""
+    spec = POLICIES[replay.policy]
     options = CheckOptions(
-        requeueable_share=share,
-        has_own_lanes=POLICIES[replay.policy].has_own_lanes,
+        is_preemption_allowed=spec.suspends,
+        requeueable_share=float(replay.settings.get("requeueable", 0.0)) if spec.may_send_back else 0.0,
+        has_own_lanes=spec.has_own_lanes,
         # nodes may have more GPUs than the quotas promise; what nobody was promised is lent like any idle GPU
         capacity_steps=((-math.inf, workload.cluster.capacity_gpus),),
         reclaim_s=float(replay.settings.get("reclaim_s", 0.0)),
@@ -258,7 +261,19 @@ def _faults(workload: Workload, replay: Replay) -> list[str]:
         replay.schedule.stretches,
         options=options,
     )
-    return [fault.message for fault in report.faults]
+    return [fault.message for fault in (*report.faults, *_packing_faults(workload, replay))]
+
+
+def _packing_faults(workload: Workload, replay: Replay) -> tuple[ScheduleFault, ...]:
+    if replay.rates is None:
+        return ()
+    options = PackedOptions(
+        redistributes=bool(replay.settings.get("liss", False)),
+        share_gain=replay.share_gain,
+        is_preemption_allowed=POLICIES[replay.policy].suspends,
+    )
+    nodes, stretches = workload.cluster.nodes, replay.schedule.stretches
+    return check_packed(workload.jobs, stretches, nodes, replay.rates, options)
 
 
 def _jcts(jobs: Sequence[Job], lived: Lived) -> list[float]:

@@ -1,16 +1,19 @@
 """What a forecaster of lives said of jobs at their submit, found again by telling it a schedule anew."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 
 from domain.forecasts import LifetimeForecaster
 from domain.jobs import Job
 from domain.observers import Observer
-from domain.schedules import Schedule
+from domain.schedules import Schedule, Stretch, as_attempts
 from simulator.workload import Workload
 
-_ENDED, _SUBMITTED, _SENT_BACK, _STARTED, _ENDED_AT_ONCE = range(5)
+_ENDED, _SUBMITTED, _SENT_BACK, _STARTED, _RATE_CHANGED, _ENDED_AT_ONCE = range(6)
 """The order of what happens at one instant, as in `simulator.engine`."""
+
+Fact = tuple[float, int, int, Job, float]
+"""Instant, kind, number among all facts, whose it is, and the rate at which it goes on."""
 
 Curves = dict[str, Sequence[float]]
 """By job id: P(life > edge) for each edge of `domain.forecasts.LIFE_EDGES_S`."""
@@ -34,9 +37,12 @@ def curves_at_submit(
         wanted: ids of the jobs to ask about.
     """
     curves: Curves = {}
-    for now_s, kind, _, job in _facts(workload, schedule):
+    for now_s, kind, _, job, rate in _facts(workload, schedule):
         for observer in observers:
-            _tell(observer, kind, job, now_s, workload.outcomes[job.job_id].duration_s)
+            if kind == _RATE_CHANGED:
+                observer.rate_changed(job, now_s, rate)
+            else:
+                _tell(observer, kind, job, now_s, workload.outcomes[job.job_id].duration_s)
         if kind == _SUBMITTED and job.job_id in wanted:
             curves[job.job_id] = lives.survival(job)
     return curves
@@ -53,20 +59,42 @@ def _tell(observer: Observer, kind: int, job: Job, now_s: float, duration_s: flo
         observer.ended(job, now_s, duration_s)
 
 
-def _facts(workload: Workload, schedule: Schedule) -> list[tuple[float, int, int, Job]]:
+def _facts(workload: Workload, schedule: Schedule) -> list[Fact]:
     """Facts in the order in which they were told; ties as the schedule and the workload have them.
 
     Who stops and runs again later was sent back or suspended, which is told alike.
     """
     serial = count()
-    facts = [(job.submit_s, _SUBMITTED, next(serial), job) for job in workload.jobs]
+    facts: list[Fact] = [(job.submit_s, _SUBMITTED, next(serial), job, 1.0) for job in workload.jobs]
     by_id = {job.job_id: job for job in workload.jobs}
-    last = {stretch.job_id: stretch for stretch in schedule.stretches}
-    for stretch in schedule.stretches:
-        job = by_id[stretch.job_id]
-        facts.append((stretch.start_s, _STARTED, next(serial), job))
-        kind = _ENDED if stretch.start_s < stretch.end_s else _ENDED_AT_ONCE
-        is_over = not stretch.was_sent_back and stretch is last[stretch.job_id]
-        facts.append((stretch.end_s, kind if is_over else _SENT_BACK, next(serial), job))
+    attempts = as_attempts(schedule.stretches)
+    last = {attempt.job_id: attempt for attempt in attempts}
+    for attempt in attempts:
+        job = by_id[attempt.job_id]
+        facts.append((attempt.start_s, _STARTED, next(serial), job, 1.0))
+        kind = _ENDED if attempt.start_s < attempt.end_s else _ENDED_AT_ONCE
+        is_over = not attempt.was_sent_back and attempt is last[attempt.job_id]
+        facts.append((attempt.end_s, kind if is_over else _SENT_BACK, next(serial), job, 1.0))
+    for stretch, rate in _new_rates(attempts, schedule):
+        facts.append((stretch.start_s, _RATE_CHANGED, next(serial), by_id[stretch.job_id], rate))
     facts.sort(key=lambda fact: fact[:3])
     return facts
+
+
+def _new_rates(attempts: Iterable[Stretch], schedule: Schedule) -> Iterator[tuple[Stretch, float]]:
+    """Stretches at whose beginning a job went on at another rate; it starts at 1.
+
+    Those of an attempt that was stopped at a checkpoint say what has counted of them, so nothing is told.
+    """
+    begins = {(attempt.job_id, attempt.start_s): attempt for attempt in attempts}
+    present: dict[str, Stretch] = {}
+    rates: dict[str, float] = {}
+    for stretch in schedule.stretches:
+        begun = begins.get((stretch.job_id, stretch.start_s))
+        if begun is not None:
+            present[stretch.job_id], rates[stretch.job_id] = begun, 1.0
+        if present[stretch.job_id].is_stopped or stretch.start_s == stretch.end_s:
+            continue
+        if stretch.rate != rates[stretch.job_id]:
+            rates[stretch.job_id] = stretch.rate
+            yield stretch, stretch.rate

@@ -144,6 +144,7 @@ class ClusterState:
             earlier = (*earlier, len(self.stretches))
             self._write(attempt, now_s, rate=attempt.rate)
         self._serial += 1
+        self._kept.rate_changed(attempt.job, rate)
         self.running[job_id] = attempt._replace(
             start_s=now_s,
             serial=self._serial,
@@ -168,39 +169,46 @@ class ClusterState:
 
         Without checkpoints all of its work is thrown away, and so it is where its rate has been below 1:
         checkpoints are counted in seconds of running alone. `Stretch` says how either is written down.
-        Its GPUs are idle at once, or when `free` is called.
+
+        Args:
+            job: the guest.
+            now_s: the instant.
+            frees_now: whether its GPUs are idle at once; else when `free` is called.
+            frees_gpus: how many of them nobody else has; None: all of them.
 
         Raises:
             PlanError: if it does not run, or is its pool's own.
         """
         attempt = self._guest(job, now_s, "is to be sent back")
         had_kept = self._kept.kept_s(job) > 0.0
-        if attempt.rate < 1.0 or attempt.earlier:
-            if job.checkpoint_s is not None:
-                raise PlanError(
-                    f"job {job.job_id} is to be sent back at {now_s} s: it saves its progress and has shared "
-                    "its GPUs, and what it would have saved is not known"
-                )
+        added_s = self._kept.sent_back(job, now_s)
+        if added_s > 0.0 or had_kept:
+            rate = added_s / (now_s - self._began_s(attempt)) if added_s > 0.0 else NOTHING_KEPT_RATE
+            self._rewrite(attempt, now_s, rate)
+            self._stop(attempt, now_s, rate=rate, is_stopped=True, frees_gpus=frees_gpus)
+        else:
             for place in attempt.earlier:
                 self.stretches[place] = self.stretches[place]._replace(is_lost=True)
-        added_s = self._kept.sent_back(job, now_s)
-        if added_s > 0.0:
-            rate = added_s / (now_s - attempt.start_s)
-            self._stop(attempt, now_s, rate=rate, is_stopped=True, frees_gpus=frees_gpus)
-        elif had_kept:
-            self._stop(attempt, now_s, rate=NOTHING_KEPT_RATE, is_stopped=True, frees_gpus=frees_gpus)
-        else:
             self._stop(attempt, now_s, rate=attempt.rate, is_lost=True, frees_gpus=frees_gpus)
         del self.running[job.job_id]
         self.pending[job.job_id] = job
         if not frees_now:
-            self.idle_gpus -= job.num_gpus
+            self.idle_gpus -= job.num_gpus if frees_gpus is None else frees_gpus
 
     def _guest(self, job: Job, now_s: float, what: str) -> Attempt:
         attempt = self.running.get(job.job_id)
         if attempt is None or attempt.own_from_s is not None:
             raise PlanError(f"job {job.job_id} {what} at {now_s} s, but it does not run as a guest")
         return attempt
+
+    def _began_s(self, attempt: Attempt) -> float:
+        return self.stretches[attempt.earlier[0]].start_s if attempt.earlier else attempt.start_s
+
+    def _rewrite(self, attempt: Attempt, now_s: float, rate: float) -> None:
+        """What is written of an attempt that is stopped counts for less; its last stretch is stopped."""
+        for place in attempt.earlier:
+            is_last = place == attempt.earlier[-1] and now_s == attempt.start_s
+            self.stretches[place] = self.stretches[place]._replace(rate=rate, is_stopped=is_last)
 
     def _stop(
         self,

@@ -100,20 +100,27 @@ def _naming(scene: Scene) -> Iterator[PlanFault]:
     named = [*plan.send_backs, *plan.suspends, *plan.conversions, *starts]
     jobs = {job.job_id: job for job in named}
     times = Counter(job.job_id for job in named) if len(jobs) < len(named) else {}
+    moved = _moved(plan)
     for job_id, job in jobs.items():
         known = scene.state.known.get(job_id)
         if known is None or (known.job is not job and known.job != job):
             yield fault(PlanRule.UNKNOWN_JOB, job, "is none of the unfinished jobs")
-        if times.get(job_id, 1) > 1:
+        if times.get(job_id, 1) > 1 + (job_id in moved):
             yield fault(PlanRule.NAMED_TWICE, job, f"is named {times[job_id]} times")
+
+
+def _moved(plan: Plan) -> frozenset[str]:
+    """Who is suspended and starts again at once, on other GPUs."""
+    suspended = {job.job_id for job in plan.suspends}
+    return frozenset(start.job.job_id for start in plan.starts if start.job.job_id in suspended)
 
 
 def _capacity(scene: Scene) -> Iterator[PlanFault]:
     """Whoever starts must wait, and find idle GPUs or those of jobs that are stopped; a rider needs none."""
-    room, is_told = scene.idle_gpus, False
+    room, is_told, moved = scene.idle_gpus, False, _moved(scene.plan)
     for job, _ in scene.plan.starts:
         runs_as = scene.runs_as(job)
-        if runs_as in (Standing.OWN, Standing.GUEST):
+        if runs_as in (Standing.OWN, Standing.GUEST) and job.job_id not in moved:
             yield fault(PlanRule.STARTS_WHAT_DOES_NOT_WAIT, job, f"is to start, but runs as {runs_as}")
         needs = scene.gpus_for(job)
         if needs > room and not is_told:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from domain.jobs import Job, JobOutcome, submit_order
-from domain.schedules import Schedule, Stretch
+from domain.schedules import Schedule, Stretch, as_attempts
 from simulator.replay import replay
 from simulator.workload import Workload
 from solver.policies import POLICIES
@@ -59,15 +59,15 @@ def changed_by(
 
 
 def seen_by(schedule: Schedule, cut_s: float) -> set[Seen]:
-    """Starts, conversions, ends and send-backs up to an instant."""
-    seen: set[Seen] = set()
-    for stretch in schedule.stretches:
+    """Starts, changes of rate or neighbours, conversions, ends and send-backs up to an instant."""
+    seen: set[Seen] = {(one.start_s, one.job_id, "begins a stretch") for one in schedule.stretches}
+    for attempt in as_attempts(schedule.stretches):
         seen.add(
-            (stretch.start_s, stretch.job_id, "starts as guest" if stretch.is_guest else "starts as own")
+            (attempt.start_s, attempt.job_id, "starts as guest" if attempt.is_guest else "starts as own")
         )
-        seen.add((stretch.end_s, stretch.job_id, "is sent back" if stretch.was_sent_back else "ends"))
-        if stretch.own_from_s is not None:
-            seen.add((stretch.own_from_s, stretch.job_id, "is own"))
+        seen.add((attempt.end_s, attempt.job_id, "is sent back" if attempt.was_sent_back else "stops"))
+        if attempt.own_from_s is not None:
+            seen.add((attempt.own_from_s, attempt.job_id, "is own"))
     return {event for event in seen if event[0] <= cut_s}
 
 
@@ -77,8 +77,8 @@ def rewritten_after(
     """The workload with other things happening after `cut_s`: later arrivals dropped, altered and added,
     and other lengths of the jobs that had not ended by then in `schedule`."""
     attempts: dict[str, list[Stretch]] = {}
-    for stretch in schedule.stretches:
-        attempts.setdefault(stretch.job_id, []).append(stretch)
+    for attempt in as_attempts(schedule.stretches):
+        attempts.setdefault(attempt.job_id, []).append(attempt)
     quotas = workload.cluster.quotas()
     jobs: list[Job] = []
     outcomes: dict[str, JobOutcome] = {}
@@ -112,7 +112,11 @@ def history_rewritten_after(frame: pd.DataFrame, cut_s: float, rng: np.random.Ge
 def _other_outcome(
     outcome: JobOutcome, attempts: list[Stretch], cut_s: float, rng: np.random.Generator
 ) -> JobOutcome:
-    if any(attempt.end_s <= cut_s and not attempt.was_sent_back for attempt in attempts):
+    """Another length, if the job had not ended by then: longer than it can have worked until then.
+
+    Only the last attempt ends a job; one before it was sent back, or suspended with all its work kept.
+    """
+    if attempts[-1].end_s <= cut_s and not attempts[-1].was_sent_back:
         return outcome
     began = [attempt for attempt in attempts if attempt.start_s <= cut_s]
     if not began:
@@ -121,7 +125,7 @@ def _other_outcome(
     for attempt in began:
         ran_s = min(attempt.end_s, cut_s) - attempt.start_s
         seen_s = max(seen_s, kept_s + ran_s)
-        kept_s += attempt.rate * ran_s if attempt.is_stopped and attempt.end_s <= cut_s else 0.0
+        kept_s += 0.0 if attempt.is_lost or attempt.end_s > cut_s else attempt.rate * ran_s
     return JobOutcome(outcome.job_id, seen_s + 0.5 + _some_time_s(rng))
 
 

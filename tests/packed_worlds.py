@@ -16,8 +16,11 @@ from domain.forecasts import LIFE_EDGES_S, LifetimeForecaster
 from domain.jobs import Job, JobOutcome
 from domain.schedules import Schedule, Stretch
 from models.interference.measured import MeasuredRates
+from simulator.checked import CheckedPlans, options_of
 from simulator.engine import Engine
 from simulator.packed import PairRates, SharedGpus, pace_of
+from solver.check import CheckOptions, check
+from solver.check_packed import PackedOptions, check_packed
 from solver.packing.share_model import ShareModel
 from solver.policies import POLICIES
 from solver.policies.base import Policy, PolicyContext, parse_settings
@@ -84,18 +87,44 @@ def build(policy: str, nodes: tuple[Node, ...], lives: LifetimeForecaster = GUES
     return spec.build(context, parse_settings(policy, spec.settings, chosen))
 
 
-def run(policy: str, world: World, rule: Policy | None = None, **chosen: str) -> Schedule:
-    """Replay a world under a policy, or under another rule in its place."""
+def run(
+    policy: str, world: World, rule: Policy | None = None, checks_plans: bool = False, **chosen: str
+) -> Schedule:
+    """Replay a world under a policy, or under another rule in its place.
+
+    With `checks_plans` the independent checker looks at every plan before it is carried out.
+    """
     spec = POLICIES[policy]
     in_force = parse_settings(policy, spec.settings, chosen)
+    owes = options_of(spec, in_force, shared_gpus().truth.rate)
+    quotas = {"all": world.capacity_gpus}
+    built = rule or build(policy, world.nodes, **chosen)
     return Engine(
         jobs=world.jobs,
         outcomes={job_id: JobOutcome(job_id, length) for job_id, length in world.durations_s.items()},
         capacity_gpus=world.capacity_gpus,
-        policy=rule or build(policy, world.nodes, **chosen),
+        policy=built,
         tick_s=spec.tick_s,
-        pace=pace_of(world.nodes, shared_gpus(), in_force),
+        pace=pace_of(world.nodes, shared_gpus(), in_force, built, GUESSED),
+        plan_check=CheckedPlans(quotas, owes, world.nodes, policy) if checks_plans else None,
     ).run()
+
+
+def judged(policy: str, world: World, schedule: Schedule, **chosen: str) -> list[str]:
+    """What the independent judges of schedules find."""
+    spec = POLICIES[policy]
+    in_force = parse_settings(policy, spec.settings, chosen)
+    of_work = CheckOptions(is_preemption_allowed=spec.suspends, has_own_lanes=False, is_packed=True)
+    quotas = {"all": world.capacity_gpus}
+    report = check(world.jobs, world.durations_s, quotas, schedule.stretches, options=of_work)
+    truth = shared_gpus().truth
+    of_sharing = PackedOptions(
+        redistributes=getattr(in_force, "liss", False),
+        share_gain=truth.model.most_gain if getattr(in_force, "lgrr", False) else None,
+        is_preemption_allowed=spec.suspends,
+    )
+    shared = check_packed(world.jobs, schedule.stretches, world.nodes, truth.rate, of_sharing)
+    return [str(fault) for fault in (*report.faults, *shared)]
 
 
 @st.composite

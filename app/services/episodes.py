@@ -59,13 +59,13 @@ def episodes_of(
     workload: Workload, schedule: Schedule, settings: Mapping[str, Any], *, seed: int
 ) -> list[Episode]:
     """Tell the episodes of a replay under a policy with these settings in force; by attempts, not rates."""
-    schedule = replace(schedule, stretches=as_attempts(schedule.stretches))
+    told, schedule = schedule, replace(schedule, stretches=as_attempts(schedule.stretches))
     reference = reference_of(workload)
     groups = grouped(slowed_jobs(workload, Lived.of(schedule), reference))
     if not groups:
         return []
     wanted = wanted_curves(groups, guests_of(workload, schedule), reference)
-    return episodes(workload, schedule, reference, _curves(workload, schedule, settings, wanted, seed))
+    return episodes(workload, schedule, reference, _curves(workload, told, settings, wanted, seed))
 
 
 def write_episodes(folder: Path, found: Sequence[Episode]) -> Path:

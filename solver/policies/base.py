@@ -75,6 +75,18 @@ class KnowsRiders(Protocol):
 
 
 @runtime_checkable
+class KnowsSlack(Protocol):
+    """A policy that says how much of its speed a job may lose to others on its GPUs and still be in time."""
+
+    def allowed_loss(self, now_s: float) -> Mapping[str, float]:
+        """Share of its speed that a running or waiting job may lose from now on, by id, in [0, 1).
+
+        Who is not named may lose nothing. Plans are held to it (`solver.plan_rules.PlanState.allowed_loss`).
+        """
+        ...
+
+
+@runtime_checkable
 class LooksAgain(Protocol):
     """A policy that wants to decide at instants of its own, whether or not something happens then."""
 
@@ -172,6 +184,7 @@ class PolicySpec:
             reference starts now take their turn among them.
         lends: who may start beyond its pool's own lane or quota.
         packs: it places jobs itself, two on a GPU where that pays: it needs nodes and measured pairs.
+        suspends: it stops jobs whose work is all kept, and may move them to other GPUs.
     """
 
     build: Callable[[PolicyContext, Any], Policy]
@@ -190,6 +203,7 @@ class PolicySpec:
     serves_by_reference: bool = False
     lends: Lends = Lends.ALL
     packs: bool = False
+    suspends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

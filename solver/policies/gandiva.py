@@ -177,4 +177,4 @@ def _models(one: Job, other: Job) -> Models:
     return (one.model, other.model)
 
 
-SPEC = PolicySpec(build=Gandiva, settings=GandivaSettings, lends=Lends.NOBODY, packs=True)
+SPEC = PolicySpec(build=Gandiva, settings=GandivaSettings, lends=Lends.NOBODY, packs=True, suspends=True)

@@ -290,5 +290,10 @@ class Placing:
 
 
 SPEC = PolicySpec(
-    build=GavelMakespan, settings=GavelSettings, uses_lives=True, lends=Lends.NOBODY, packs=True
+    build=GavelMakespan,
+    settings=GavelSettings,
+    uses_lives=True,
+    lends=Lends.NOBODY,
+    packs=True,
+    suspends=True,
 )

@@ -68,6 +68,7 @@ def test_a_name_is_given_once(service):
         ({"policy": "anticipatory", "settings": {"eps": "much"}}, "much"),
         ({"policy": "anticipatory", "settings": {"retrain_days": "-1"}}, "retrain_days"),
         ({"policy": "anticipatory", "settings": {"reclaim_s": "30"}}, "reclaim_s is for replays"),
+        ({"policy": "packing"}, "by a table of measured pairs, of which the service has none"),
     ],
 )
 def test_a_policy_that_cannot_run_live_is_refused(service, body, says):

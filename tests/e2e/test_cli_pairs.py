@@ -39,8 +39,7 @@ def stretches(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((folder / "schedule.csv").read_text().splitlines()))
 
 
-# Each plan is judged in the tests of its judge; here the files are looked at.
-PACK = ("--policy", "packing", "--set", "liss=off", "--no-check-plans")
+PACK = ("--policy", "packing", "--set", "liss=off")
 
 
 def test_a_replay_with_pairs_says_who_was_where_and_how_fast(antecast, inputs, tmp_path):
@@ -91,7 +90,6 @@ def test_compare_puts_policies_that_share_beside_others(antecast, inputs, tmp_pa
         *inputs,
         "--policies",
         "fcfs,packing:liss=off",
-        "--no-check-plans",
         "--out",
         tmp_path / "out",
     )
@@ -172,7 +170,7 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused(antecast, inputs, tmp_pa
 @pytest.mark.skipif(not REFEREE.is_file(), reason=f"no referee at {REFEREE} (ANTECAST_BENCH_ROOT)")
 @pytest.mark.parametrize("liss", ["off", "on"])
 def test_the_referee_finds_no_fault_and_the_same_figures(antecast, inputs, tmp_path, liss):
-    asked = ["--policy", "packing", "--set", f"liss={liss}", "--no-check-plans"]
+    asked = ["--policy", "packing", "--set", f"liss={liss}"]
     antecast("replay", *inputs, *asked, "--out", tmp_path / "out")
     command = [
         sys.executable,

@@ -12,8 +12,10 @@ from support import SINGLY
 
 from data.history import from_frame, from_jobs
 from data.synthetic import philly_like
+from domain.cluster import Gpu
 from domain.jobs import Job, JobOutcome
 from domain.plans import Plan, Start
+from domain.schedules import Schedule, Stretch
 from models import DEMAND_MODELS, LIFETIME_MODELS
 from simulator.replay import replay
 from simulator.truth import TrueLives
@@ -115,6 +117,27 @@ def test_what_had_ended_by_then_does_teach():
     other = frame.assign(duration_s=frame["duration_s"].where(~had_ended, 1))
     again = replay(workload_of(other, quotas, DAY_S), "ssf", {}).schedule
     assert again != replay(workload, "ssf", {}).schedule
+
+
+def test_a_job_that_goes_on_at_another_rate_or_was_suspended_has_not_ended():
+    """Of 10 s it did 4 + 3 by 10 s, then it waited: what is rewritten is longer than what was seen."""
+    here, there = (Gpu("n", 0),), (Gpu("n", 1),)
+    stretches = (
+        Stretch("x", 0.0, 4.0, gpus=here),
+        Stretch("x", 4.0, 10.0, rate=0.5, gpus=here),
+        Stretch("x", 20.0, 23.0, gpus=there),
+    )
+    workload = workload_of(from_jobs([Job("x", "p0", 0.0, 1)], {"x": JobOutcome("x", 10.0)}), {"p0": 1}, 0.0)
+    schedule = Schedule(stretches)
+    for cut_s, least_s in ((5.0, 4.5), (15.0, 7.0), (21.0, 8.0)):
+        others = [rewritten_after(workload, schedule, cut_s, np.random.default_rng(k)) for k in range(20)]
+        lengths_s = {other.outcomes["x"].duration_s for other in others}
+        assert len(lengths_s) > 10
+        assert min(lengths_s) > least_s
+    ended = rewritten_after(workload, schedule, 23.0, np.random.default_rng(1))
+    assert ended.outcomes["x"] == workload.outcomes["x"]
+    assert {what for at_s, _, what in seen_by(schedule, 15.0) if at_s == 4.0} == {"begins a stretch"}
+    assert (10.0, "x", "stops") in seen_by(schedule, 15.0)
 
 
 def test_rewriting_leaves_the_past_alone_and_little_else():

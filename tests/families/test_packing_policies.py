@@ -13,6 +13,7 @@ from packed_worlds import (
     World,
     build,
     faults,
+    judged,
     make_nodes,
     rewritten_after,
     run,
@@ -44,10 +45,12 @@ def fixed(max_examples):
 
 
 @every_choice
-@fixed(30)
+@fixed(24)
 @given(worlds())
 def test_its_schedules_keep_every_rule_and_run_every_job(policy, chosen, world):
-    assert faults(world, run(policy, world, **chosen)) == []
+    schedule = run(policy, world, checks_plans=True, **chosen)
+    assert faults(world, schedule) == []
+    assert judged(policy, world, schedule, **chosen) == []
 
 
 @every_policy

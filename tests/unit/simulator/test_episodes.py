@@ -7,7 +7,7 @@ from support import job
 
 from data.history import from_frame
 from data.synthetic import philly_like
-from domain.cluster import Cluster, Pool
+from domain.cluster import Cluster, Gpu, Pool
 from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job, JobOutcome, submit_order
 from domain.observers import Observer
@@ -192,6 +192,9 @@ class Diary(Observer):
     def started(self, job, now_s):
         self.told.append(("started", job.job_id, now_s))
 
+    def rate_changed(self, job, now_s, rate):
+        self.told.append((f"rate {rate}", job.job_id, now_s))
+
     def sent_back(self, job, now_s):
         self.told.append(("sent back", job.job_id, now_s))
 
@@ -215,6 +218,27 @@ def test_a_forecaster_is_told_that_who_was_suspended_waits_again():
         ("sent back", 4.0),
         ("started", 6.0),
         ("ended", 12.0),
+    ]
+
+
+def test_a_forecaster_is_told_the_rates_of_those_who_share():
+    """A rate of 1 is not told at a start; nor are those of an attempt of which something was kept."""
+    made = workload([job("a", 0.0), job("b", 0.0)], {"a": 10.0, "b": 4.0}, a=2)
+    here, there = (Gpu("n", 0),), (Gpu("n", 1),)
+    stretches = (
+        Stretch("a", 0.0, 4.0, gpus=here),
+        Stretch("b", 0.0, 2.0, True, rate=0.25, gpus=there),
+        Stretch("b", 2.0, 4.0, True, rate=0.25, gpus=there, is_stopped=True),
+        Stretch("b", 4.0, 10.0, rate=0.5, gpus=here),
+        Stretch("a", 4.0, 10.0, rate=0.5, gpus=here),
+        Stretch("a", 10.0, 13.0, gpus=here),
+    )
+    diary = Diary()
+    curves_at_submit(made, Schedule(stretches), diary, [diary], set())
+    assert diary.told[2:] == [
+        *(("started", "b", 0.0), ("started", "a", 0.0)),
+        *(("sent back", "b", 4.0), ("started", "b", 4.0), ("rate 0.5", "b", 4.0), ("rate 0.5", "a", 4.0)),
+        *(("ended", "b", 10.0), ("rate 1.0", "a", 10.0), ("ended", "a", 13.0)),
     ]
 
 

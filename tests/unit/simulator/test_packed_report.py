@@ -57,7 +57,8 @@ SHARED = Schedule(
 
 
 def replayed(schedule: Schedule = SHARED, packs: bool = True) -> Replay:
-    return Replay("packing", {}, saw_truth=False, schedule=schedule, packs=packs)
+    rates = (lambda *_: 0.75) if packs else None
+    return Replay("packing", {}, saw_truth=False, schedule=schedule, rates=rates)
 
 
 def test_figures_of_a_host_with_two_riders():

@@ -447,3 +447,24 @@ def test_a_fault_says_who_and_what():
 def test_every_rule_is_in_the_docs():
     page = (REPOSITORY / "docs" / "plan-checks.md").read_text(encoding="utf-8")
     assert [rule for rule in PlanRule if f"`{rule}`" not in page] == []
+
+
+# Moves.
+
+
+def test_who_is_suspended_may_start_again_at_once_on_other_gpus():
+    mover, stays = job("mover", 0.0, 2, "a"), job("stays", 0.0, 2, "a")
+    line = state(own(mover, 0, "n2"), own(stays, 2, "n2"), nodes=NODES, idle=4)
+    moves = replace(placed(starts(mover), (mover, gpus("n1", 0, 2))), suspends=(mover,))
+    suspends = PlanOptions(has_own_lanes=False, may_suspend=True)
+    assert rules(line, moves, suspends) == []
+    in_use = replace(placed(starts(mover), (mover, gpus("n2", 2, 2))), suspends=(mover,))
+    assert rules(line, in_use, suspends) == [PlanRule.GPU_IN_USE]
+    assert PlanRule.SUSPENDED_BUT_MAY_NOT_BE in rules(line, moves, replace(suspends, may_suspend=False))
+    assert PlanRule.NAMED_TWICE in rules(line, replace(moves, starts=moves.starts * 2), suspends)
+    assert PlanRule.NAMED_TWICE in rules(line, replace(moves, suspends=(mover, mover)), suspends)
+
+
+def test_who_is_sent_back_does_not_start_again_at_once():
+    moves = replace(starts(guests=(GUEST,)), send_backs=(GUEST,))
+    assert PlanRule.NAMED_TWICE in rules(state(own(OWN), guest(GUEST, 3)), moves)

@@ -7,6 +7,7 @@ import pytest
 
 from domain.errors import SettingError
 from solver.policies.base import describe_settings, parse_settings, setting_text
+from solver.policies.packing import PackingSettings
 
 
 class Order(StrEnum):
@@ -33,6 +34,14 @@ def test_a_switch_is_on_or_off(text, value):
 def test_what_is_neither_on_nor_off_is_refused(text):
     with pytest.raises(SettingError, match=r"policy p: '.*' is neither on nor off"):
         parse_settings("p", Chosen, {"liss": text})
+
+
+@pytest.mark.parametrize("name", ["least", "sigma"])
+@pytest.mark.parametrize("text", ["nan", "-0.1", "1.1", "inf", "much"])
+def test_a_share_of_packing_is_a_number_from_0_to_1(name, text):
+    with pytest.raises(SettingError, match=f"policy packing: ({name} is|could not convert)"):
+        parse_settings("packing", PackingSettings, {name: text})
+    assert getattr(parse_settings("packing", PackingSettings, {name: "1"}), name) == 1.0
 
 
 def test_a_default_is_told_as_it_is_written():
