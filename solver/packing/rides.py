@@ -7,149 +7,24 @@ reckoned with lower quantiles of rates and high ones of lives. Beyond that it ha
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Final
 
 from domain.cluster import Gpu
 from domain.jobs import Job
 from domain.packing import MAX_SET_JOBS
-from solver.packing.candidates import PairRule
+from solver.packing.ride_sieve import Sieve
+from solver.packing.ride_words import HostNow, OnHost, Ride, RideRates, RideTerms, WaitingNow
 from solver.placement.cells import pieces_of
 from solver.placement.greedy import may_use
 
+__all__ = [
+    "HostNow", "OnHost", "Ride", "RideRates", "RideTerms", "WaitingNow",
+    "choose_rides", "lost_to_riders_s", "place_on", "ride_options",
+]  # fmt: skip
+
 MOST_OPTIONS: Final = 200
 """Rides looked at in one decision, the worthiest."""
-_KEPT_IN_RESERVE: Final = 0.5
-"""Part of a host's slack that its riders leave it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ride:
-    """One more way to start a waiting job early: beside a running host, on its GPUs.
-
-    Attributes:
-        job: the rider, that waits beyond its lane.
-        host: the running job, at least as wide.
-        gpus: the rider's GPUs, all of them the host's (fewest nodes).
-        rate: forecast median rate of the rider (lower quantile in `rate_lower`).
-        host_rate: median rate of the host with it (and its other riders).
-        host_before: the same without it.
-        host_lower: lower quantile of the host's rate with it.
-        value: what it is worth to the objective, in the unit of `solver.lending.value.job_values`, net of
-            what the host loses.
-        charge: jobs it is expected to slow: the rider may hold GPUs beyond its host's end, and the host holds
-            its own longer. 0 until it is priced.
-    """
-
-    job: Job
-    host: Job
-    gpus: tuple[Gpu, ...]
-    rate: float
-    rate_lower: float
-    host_rate: float
-    host_before: float
-    host_lower: float
-    value: float
-    charge: float = 0.0
-
-
-class OnHost(NamedTuple):
-    """A rider that a host has already.
-
-    Attributes:
-        job: the rider.
-        tail_s: high quantile of how long it still runs, seconds.
-    """
-
-    job: Job
-    tail_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class HostNow:
-    """A running job that may take riders.
-
-    Attributes:
-        job: it.
-        free: its GPUs that nobody shares.
-        riders: those that it has.
-        slack_s: work that it may lose from now on and not be late, seconds.
-        left_s: expected work left, seconds of running alone.
-        tail_s: high quantile of the work left.
-        head_s: low quantile of it.
-        value: worth of a second in which it runs alone, in the unit of `Ride.value`.
-    """
-
-    job: Job
-    free: tuple[Gpu, ...]
-    riders: tuple[OnHost, ...]
-    slack_s: float
-    left_s: float
-    tail_s: float
-    head_s: float
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingNow:
-    """A job that waits beyond its lane.
-
-    Attributes:
-        job: it.
-        slack_s: until it has to start not to be late, seconds.
-        waited_s: so far, seconds.
-        left_s: expected work, seconds of running alone.
-        tail_s: high quantile of it.
-        value: worth of its start, in the unit of `Ride.value`.
-    """
-
-    job: Job
-    slack_s: float
-    waited_s: float
-    left_s: float
-    tail_s: float
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class RideTerms:
-    """What a ride has to keep to.
-
-    Attributes:
-        sigma: most of its speed that a host may lose.
-        gain: least that a ride has to be worth, of what the rider would be worth alone.
-        work: least work per second that it has to add, of what the rider would add alone.
-        waits: how often a job waits for the time that sharing costs before it rides: while that is not over
-            it may still get GPUs of its own. Whoever waits as long as a ride costs never loses more than
-            twice what he who knew the future would (the ski rental rule).
-        only_inside: riders are to have ended before their host does.
-        node_gpus: GPUs of the largest node of each type.
-    """
-
-    sigma: float
-    gain: float
-    work: float
-    waits: float
-    only_inside: bool
-    node_gpus: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class RideRates:
-    """Rates of pairs, at the median and at the lower quantile; see `PairRule`."""
-
-    median: PairRule
-    lower: PairRule
-
-    def of_host(self, rule: PairRule, host: Job, riders: Iterable[Job]) -> float | None:
-        """Rate of a host with riders; None if a pair must not share."""
-        rates: list[float] = []
-        for rider in riders:
-            both = rule.pair(host.model, rider.model)
-            if both is None:
-                return None
-            rates += [both[0]] * rider.num_gpus
-        return rule.combine(rates + [1.0] * (host.num_gpus - len(rates)))
 
 
 def place_on(job: Job, free: Sequence[Gpu], host_gpus: int, node_gpus: Mapping[str, int]) -> tuple[Gpu, ...]:
@@ -188,12 +63,9 @@ def ride_options(
     Returns:
         Worthiest first; ties by (submit, id) of the rider, then of the host.
     """
-    found: list[Ride] = []
-    for one in waiting:
-        for host in hosts:
-            ride = _ride(one, host, rates, terms)
-            if ride is not None:
-                found.append(ride)
+    sieve = Sieve(hosts, rates, terms)
+    pairs = ((one, hosts[place]) for one in waiting for place in sieve.left_for(one))
+    found = [ride for one, host in pairs if (ride := _ride(one, host, rates, terms)) is not None]
     found.sort(key=_order)
     return found[:MOST_OPTIONS]
 
@@ -240,31 +112,41 @@ def lost_to_riders_s(host: HostNow, rider: OnHost | None, rates: RideRates, host
 
 
 def _ride(one: WaitingNow, host: HostNow, rates: RideRates, terms: RideTerms) -> Ride | None:
+    """The ride of a job with a host; None where it must not be or does not pay."""
     if one.job.num_gpus > len(host.free) or len(host.riders) >= MAX_SET_JOBS - 1:
         return None
     lower = rates.lower.pair(one.job.model, host.job.model)
     median = rates.median.pair(one.job.model, host.job.model)
-    if lower is None or median is None:
+    if lower is None or median is None or not _rider_is_in_time(one, host, lower[0], terms):
         return None
-    wall_s = one.tail_s / lower[0]
-    if (1.0 - lower[0]) * wall_s > one.slack_s or (terms.only_inside and wall_s > host.head_s):
+    lower_with = _host_in_time(one, host, rates, one.tail_s / lower[0], terms)
+    if lower_with is None:
         return None
-    before = rates.of_host(rates.median, host.job, [rider.job for rider in host.riders])
-    riders = [*(rider.job for rider in host.riders), one.job]
-    after = rates.of_host(rates.median, host.job, riders)
-    host_lower = rates.of_host(rates.lower, host.job, riders)
-    if before is None or after is None or host_lower is None or host_lower < 1.0 - terms.sigma:
-        return None
-    lost_s = lost_to_riders_s(host, OnHost(one.job, wall_s), rates, host_lower)
-    if lost_s > host.slack_s * (1.0 - _KEPT_IN_RESERVE):
-        return None
-    if not _pays(one, host, (median[0], before, after), terms):
+    here = [rider.job for rider in host.riders]
+    before, after = (rates.of_host(rates.median, host.job, some) for some in (here, [*here, one.job]))
+    if before is None or after is None or not _pays(one, host, (median[0], before, after), terms):
         return None
     gpus = place_on(one.job, host.free, host.job.num_gpus, terms.node_gpus)
-    if not gpus:
-        return None
     value = one.value * median[0] - host.value * (before - after)
-    return Ride(one.job, host.job, gpus, median[0], lower[0], after, before, host_lower, value)
+    ride = Ride(one.job, host.job, gpus, median[0], lower[0], after, before, lower_with, value)
+    return ride if gpus else None
+
+
+def _rider_is_in_time(one: WaitingNow, host: HostNow, lower: float, terms: RideTerms) -> bool:
+    wall_s = one.tail_s / lower
+    return (1.0 - lower) * wall_s <= one.slack_s and not (terms.only_inside and wall_s > host.head_s)
+
+
+def _host_in_time(
+    one: WaitingNow, host: HostNow, rates: RideRates, wall_s: float, terms: RideTerms
+) -> float | None:
+    """Lower quantile of the host's rate with one more rider; None if it loses more than it may."""
+    riders = [*(rider.job for rider in host.riders), one.job]
+    lower = rates.of_host(rates.lower, host.job, riders)
+    if lower is None or lower < 1.0 - terms.sigma:
+        return None
+    lost_s = lost_to_riders_s(host, OnHost(one.job, wall_s), rates, lower)
+    return lower if lost_s <= host.spare_s else None
 
 
 def _pays(one: WaitingNow, host: HostNow, rates: tuple[float, float, float], terms: RideTerms) -> bool:

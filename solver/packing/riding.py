@@ -6,7 +6,7 @@ It goes by the books of the policy (`solver.lender.Lender`) and keeps only where
 import heapq
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,8 @@ from solver.lives import alive_given_age
 from solver.lookahead import Guests, LookAhead
 from solver.packing.books import Rest
 from solver.packing.candidates import PairRule
-from solver.packing.rides import (
-    HostNow,
-    OnHost,
-    Ride,
-    RideRates,
-    RideTerms,
-    WaitingNow,
-    choose_rides,
-    ride_options,
-)
+from solver.packing.ride_words import HostNow, OnHost, Ride, RideRates, RideTerms, WaitingNow
+from solver.packing.rides import choose_rides, ride_options
 from solver.policies.base import PolicyContext
 from solver.progress import left_quantile_s
 
@@ -47,6 +39,15 @@ _LOOKED_AT: Final = 40
 _LOOK_S: Final = 300.0
 """Where nobody came, started or ended, rides are looked for no more often than this."""
 _REFUSALS: Final = 6
+
+
+class _Left(NamedTuple):
+    """Work left of a running job, given what it has done: mean, low and high quantile; seconds alone."""
+
+    done_s: float
+    mean_s: float
+    head_s: float
+    tail_s: float
 
 
 class Riding:
@@ -74,12 +75,10 @@ class Riding:
         node_gpus: dict[str, int] = {}
         for node in context.hosts:
             node_gpus[node.gpu_type] = max(node.num_gpus, node_gpus.get(node.gpu_type, 1))
-        self._rates = RideRates(
-            *(
-                PairRule(context.pairs, redistributes=settings.liss, level=level)
-                for level in ("median", "lower")
-            )
+        median, lower = (
+            PairRule(context.pairs, redistributes=settings.liss, level=level) for level in ("median", "lower")
         )
+        self._rates = RideRates(median, lower, settings.liss)
         self._terms = RideTerms(
             sigma=settings.sigma,
             gain=settings.gain,
@@ -91,6 +90,7 @@ class Riding:
         self._begins_s = np.array(default_grid().edges_s[:-1])
         self._running: dict[str, tuple[Job, tuple[Gpu, ...]]] = {}
         self._rest: dict[str, Rest] = {}
+        self._left: dict[str, _Left] = {}
         self._proposed: dict[str, Ride] = {}
         self._has_changed = True
         self._looked_s = -np.inf
@@ -113,6 +113,7 @@ class Riding:
         self._proposed.pop(job.job_id, None)
         self._running.pop(job.job_id, None)
         self._rest.pop(job.job_id, None)
+        self._left.pop(job.job_id, None)
 
     def choose(
         self, now_s: float, without: Collection[str], look: LookAhead | None, allowed: float
@@ -138,7 +139,10 @@ class Riding:
         return chosen
 
     def options(self, now_s: float, without: Collection[str]) -> list[Ride]:
-        """Rides that make nobody late and pay, worthiest first, not priced; none where nothing has changed."""
+        """Rides that make nobody late and pay, worthiest first, not priced.
+
+        None where nobody came, started or ended since the last look, unless that is a while ago.
+        """
         if not self._has_changed and self._looked_s < now_s < self._looked_s + _LOOK_S:
             return []
         self._has_changed, self._looked_s = False, now_s
@@ -219,25 +223,25 @@ class Riding:
             slack_s = self._slack_s(job, now_s)
             if free and slack_s > 0.0 and len(here) < MAX_SET_JOBS - 1:
                 found.append((job, free, tuple(self._on_host(job, one, now_s) for one in here), slack_s))
-        left_s = [self._rest_of(job).mean_s(self._done_s(job, now_s)) for job, *_ in found]
-        values = self._values([0.0] * len(found), left_s, [job for job, *_ in found])
+        ahead = [self._left_of(job, now_s) for job, *_ in found]
+        values = self._values([0.0] * len(found), [left.mean_s for left in ahead], [one[0] for one in found])
         return [
             HostNow(
                 job=job,
                 free=free,
                 riders=here,
                 slack_s=slack_s,
-                left_s=left,
-                tail_s=self._left_s(job, now_s, _HIGH_LEVEL),
-                head_s=self._left_s(job, now_s, _LOW_LEVEL) if self._terms.only_inside else 0.0,
+                left_s=left.mean_s,
+                tail_s=left.tail_s,
+                head_s=left.head_s,
                 value=value,
             )
-            for (job, free, here, slack_s), left, value in zip(found, left_s, values, strict=True)
+            for (job, free, here, slack_s), left, value in zip(found, ahead, values, strict=True)
         ]
 
     def _on_host(self, host: Job, rider: Job, now_s: float) -> OnHost:
         lower = self._rates.lower.pair(rider.model, host.model)
-        return OnHost(rider, self._left_s(rider, now_s, _HIGH_LEVEL) / (lower[0] if lower else 1.0))
+        return OnHost(rider, self._left_of(rider, now_s).tail_s / (lower[0] if lower else 1.0))
 
     def _values(self, waited_s: Sequence[float], life_s: Sequence[float], jobs: Iterable[Job]) -> list[float]:
         width = np.array([job.num_gpus for job in jobs], dtype=float)
@@ -252,9 +256,19 @@ class Riding:
     def _done_s(self, job: Job, now_s: float) -> float:
         return max(0.0, now_s - self._lender.budget.shadow.alone_since_s(job, now_s))
 
-    def _left_s(self, job: Job, now_s: float, level: float) -> float:
-        """Quantile of the work left of a running job, seconds, at least 1."""
-        return max(1.0, left_quantile_s(self._lives, job, level, self._done_s(job, now_s)))
+    def _left_of(self, job: Job, now_s: float) -> "_Left":
+        """What is left of a running job, at least a second; looked up anew after five minutes of its work."""
+        done_s = self._done_s(job, now_s)
+        seen = self._left.get(job.job_id)
+        if seen is None or not 0.0 <= done_s - seen.done_s < _LOOK_S:
+            head_s, tail_s = (
+                left_quantile_s(self._lives, job, level, done_s) for level in (_LOW_LEVEL, _HIGH_LEVEL)
+            )
+            seen = _Left(done_s, self._rest_of(job).mean_s(done_s), head_s, tail_s)
+            self._left[job.job_id] = seen
+        more_s = done_s - seen.done_s
+        left_s = (max(1.0, left - more_s) for left in (seen.mean_s, seen.head_s, seen.tail_s))
+        return _Left(done_s, *left_s)
 
     def _rest_of(self, job: Job) -> Rest:
         if job.job_id not in self._rest:
