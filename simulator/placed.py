@@ -124,7 +124,10 @@ class PlacedPlans:
         done = self._settle(plan, now_s)
         placed = dict(done.placed)
         if not done.blocked or self._rule.drains:
-            placed |= self._lend([start for start in plan.starts if start.is_guest], done.barred, now_s)
+            given = {placement.job_id: placement.gpus for placement in plan.placements}
+            guests = [start for start in plan.starts if start.is_guest and start.job.job_id not in given]
+            placed |= self._lend(guests, done.barred, now_s)
+            placed |= self._ride(plan.starts, given, done.barred, now_s)
         self._note(plan.starts, placed, done.blocked)
         return replace(
             plan,
@@ -132,6 +135,10 @@ class PlacedPlans:
             starts=tuple(start for start in plan.starts if start.job.job_id in placed),
             placements=tuple(Placement(name, gpus) for name, gpus in placed.items()),
         )
+
+    def gpus_of(self, job_id: str) -> tuple[Gpu, ...]:
+        """GPUs of a running job, alone or shared; none of one that does not run."""
+        return self._board.gpus_of(job_id)
 
     def room(self, own: Plan, now_s: float) -> GuestRoom:
         """What is left for guests once a plan's own part is carried out; nothing is changed by asking."""
@@ -185,6 +192,22 @@ class PlacedPlans:
         for start in guests:
             self._enter(start, together[start.job.job_id], self._until_s(start.job, now_s))
         return together
+
+    def _ride(
+        self,
+        starts: Sequence[Start],
+        given: Mapping[str, tuple[Gpu, ...]],
+        barred: set[str],
+        now_s: float,
+    ) -> dict[str, tuple[Gpu, ...]]:
+        """Riders go where the policy says; not to nodes that are to become free for somebody."""
+        placed: dict[str, tuple[Gpu, ...]] = {}
+        for start in starts:
+            gpus = given.get(start.job.job_id, ())
+            if gpus and barred.isdisjoint(gpu.node for gpu in gpus):
+                self._board.ride(Tenant(start.job, gpus, self._until_s(start.job, now_s), is_own=False))
+                placed[start.job.job_id] = gpus
+        return placed
 
     def _lend_in_turn(
         self, guests: Sequence[Start], barred: set[str], now_s: float

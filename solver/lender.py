@@ -75,6 +75,8 @@ class Lender:
         budget: of jobs that may be slowed.
         capacity_gpus: of the cluster.
         rank: of each pool.
+        riders: running jobs on GPUs of others.
+        tolerance: by when jobs have to start.
     """
 
     def __init__(self, context: PolicyContext, settings: LenderSettings) -> None:
@@ -85,7 +87,7 @@ class Lender:
         self.rank = {pool: k for k, pool in enumerate(context.quotas)}
         self.lanes = Lanes(context.quotas, context.own)
         self.budget = SlowdownBudget(context.quotas, settings.eps)
-        self._tolerance = Tolerance(self.budget.shadow, list(self.rank), self._least_work_s)
+        self.tolerance = Tolerance(self.budget.shadow, list(self.rank), self._least_work_s)
         pools = len(self.rank)
         self._quota = np.array(list(context.quotas.values()), dtype=float)
         self._begins_s = np.array(default_grid().edges_s[:-1])
@@ -102,7 +104,7 @@ class Lender:
         self._high_s: dict[str, float] = {}
         self._used = np.zeros(pools)
         self._progress = KeptWork()
-        self._riders = Riders()
+        self.riders = Riders()
         self._queue: ReclaimQueue | None = None
         if settings.reclaim_s > 0.0:
             self._queue = ReclaimQueue(context.quotas, settings.reclaim_s, self._late_s)
@@ -165,7 +167,7 @@ class Lender:
                 raise ValueError(
                     f"job {job.job_id} cannot ride with {host.job_id}: {one.job_id} does not run"
                 )
-        self._riders.rides(job, host)
+        self.riders.rides(job, host)
         self._book.rides(job.job_id, host.job_id)
         self._used[self.rank[job.pool]] -= job.num_gpus
         self._regroup(host)
@@ -175,7 +177,7 @@ class Lender:
 
         It has them without being told of it once its host has ended or was sent back.
         """
-        host = self._riders.alone(job)
+        host = self.riders.alone(job)
         if host is not None:
             self._book.alone(job.job_id)
             self._used[self.rank[job.pool]] += job.num_gpus
@@ -200,7 +202,7 @@ class Lender:
         self.lanes.sent_back(job)
         self.budget.sent_back(job, now_s)
         if self._queue is not None:
-            self._queue.sent_back(job, now_s, self._riders.shared_gpus(job))
+            self._queue.sent_back(job, now_s, self.riders.shared_gpus(job))
         self._stops(job, now_s)
         if self._progress.sent_back(job, now_s) > 0.0:
             self._forecast_rest(job)
@@ -240,6 +242,10 @@ class Lender:
         """The burst a job belongs to."""
         return self._entries[job.job_id].cohort
 
+    def curve_of(self, job: Job) -> FloatArray:
+        """Forecast survival of a job at the edges of `LIFE_EDGES_S`."""
+        return self._entries[job.job_id].curve
+
     def serve(self, now_s: float, idle_gpus: int) -> Served:
         """Let lanes advance, and start what they have reached.
 
@@ -247,14 +253,14 @@ class Lender:
         suffice either, the jobs whose reference start comes first are served first, and the others wait.
         """
         converted = self.lanes.advance()
-        self._usual.note(now_s, self.lanes.own_gpus() - self._riders.gpus_outside(self.lanes.guests))
+        self._usual.note(now_s, self.lanes.own_gpus() - self.riders.gpus_outside(self.lanes.guests))
         for job in converted:
             self._regroup(job)
         due = self.lanes.due_in_order()
         if self._queue is not None:
             return self._serve_in_turn(self._queue, now_s, idle_gpus, (converted, due))
         victims = self._victims_for(sum(job.num_gpus for job in due) - idle_gpus, now_s)
-        idle_gpus += self._riders.freed_gpus(victims)
+        idle_gpus += self.riders.freed_gpus(victims)
         if sum(job.num_gpus for job in due) <= idle_gpus:
             starts = [Start(job, False) for job in due]
             idle_gpus -= sum(job.num_gpus for job in due)
@@ -270,7 +276,7 @@ class Lender:
             queue.converted(job, now_s)
         turn = queue.serve(now_s, idle_gpus, due)
         victims = self._victims_for(turn.missing_gpus, now_s)
-        if turn.waits and turn.short_gpus > self._riders.freed_gpus(victims):
+        if turn.waits and turn.short_gpus > self.riders.freed_gpus(victims):
             return self._ration(due, now_s, Served(victims, converted, [], [], [], idle_gpus))
         starts = [Start(job, False) for job in turn.starts]
         holds = [Hold(job.pool, job.num_gpus) for job in turn.waits]
@@ -284,12 +290,12 @@ class Lender:
         one that is late by half an hour comes first. GPUs are kept for the first who needs more than there
         are, unless he is late already.
         """
-        self._tolerance.refresh(now_s)
+        self.tolerance.refresh(now_s)
         own = {job.job_id for job in due}
         pools = dict.fromkeys(job.pool for job in due)
         asking = [*due, *(job for pool in pools for job in self._next_in_reference(pool, now_s, own))]
         ranked = sorted(
-            (self._rank_by(self._tolerance.due_by_s(job), now_s), job.submit_s, job.job_id, job)
+            (self._rank_by(self.tolerance.due_by_s(job), now_s), job.submit_s, job.job_id, job)
             for job in asking
         )
         idle_gpus, is_kept = served.idle_gpus, False
@@ -317,14 +323,14 @@ class Lender:
         for job in self.lanes.line(pool).waiting.values():
             if job.job_id in self.lanes.guests or job.job_id in own:
                 continue
-            if self._tolerance.due_by_s(job) > now_s:
+            if self.tolerance.due_by_s(job) > now_s:
                 break
             found.append(job)
         return found
 
     def next_in_lanes(self, now_s: float, within_s: float) -> list[Job]:
         """Jobs beyond their lanes that wait and that the reference starts within so long, pool by pool."""
-        self._tolerance.refresh(now_s)
+        self.tolerance.refresh(now_s)
         by_s = now_s + within_s
         return [job for pool in self.rank for job in self._next_in_reference(pool, by_s, self.lanes.due)]
 
@@ -386,8 +392,8 @@ class Lender:
 
     def _stakes(self, now_s: float, num_waiting: FloatArray) -> Stakes:
         """Pools with few jobs weigh more: a job slowed is a larger share of theirs."""
-        self._tolerance.refresh(now_s)
-        slack_s = np.stack([self._head_slack_s(now_s), self._tolerance.tail_slack_s(now_s)])
+        self.tolerance.refresh(now_s)
+        slack_s = np.stack([self._head_slack_s(now_s), self.tolerance.tail_slack_s(now_s)])
         late_s = np.maximum(slack_s[:, :, None] - self._begins_s, 0.0)
         urgency = np.exp(-late_s / self._settings.patience_s)
         counts = self._num_submitted + _PRIOR_JOBS
@@ -400,7 +406,7 @@ class Lender:
         for pool, rank in self.rank.items():
             for job in self.lanes.line(pool).waiting.values():
                 if job.job_id not in self.lanes.guests:
-                    slack_s[rank] = max(0.0, self._tolerance.due_by_s(job) - now_s)
+                    slack_s[rank] = max(0.0, self.tolerance.due_by_s(job) - now_s)
                     break
         return slack_s
 
@@ -421,14 +427,14 @@ class Lender:
         self._backlog[rank] += sign * job.num_gpus * self.fresh[job.job_id]
 
     def _stops(self, job: Job, now_s: float) -> None:
-        for one in self._riders.party(job):
+        for one in self.riders.party(job):
             self.alone(one, now_s)
         self._book.remove(job.job_id)
         self._used[self.rank[job.pool]] -= job.num_gpus
 
     def _regroup(self, job: Job) -> None:
         """Count a running job, and the host it is on, as what they are now."""
-        for one in (job, self._riders.host_of(job)):
+        for one in (job, self.riders.host_of(job)):
             if one is not None:
                 self._book.move(one.job_id, self._group(one, self._kind(one)))
 
@@ -440,7 +446,7 @@ class Lender:
 
     def _are_guests(self, host: Job, can_go: Callable[[Job], bool]) -> bool:
         """Whether a job and its riders are guests that can go."""
-        return all(one.job_id in self.lanes.guests and can_go(one) for one in self._riders.party(host))
+        return all(one.job_id in self.lanes.guests and can_go(one) for one in self.riders.party(host))
 
     def _group(self, job: Job, kind: int) -> int:
         return kind * len(self.rank) + self.rank[job.pool]
@@ -455,7 +461,7 @@ class Lender:
         candidates = (
             job
             for job in reversed(self.lanes.guests.values())
-            if job.job_id not in self._riders and self._are_guests(job, self.can_go_back)
+            if job.job_id not in self.riders and self._are_guests(job, self.can_go_back)
         )
         chosen = fewest(least_lost_first(candidates, self._progress, now_s), missing_gpus)
-        return [job for host in chosen for job in self._riders.party(host)]
+        return [job for host in chosen for job in self.riders.party(host)]

@@ -1,5 +1,6 @@
 """Settings that policies which lend by forecast have in common."""
 
+import math
 from dataclasses import dataclass
 
 from solver.reclaim_time import check_reclaim_s
@@ -21,6 +22,11 @@ class LenderSettings:
         burst_weight: what the charge for bursts counts. It is an upper bound by far: it takes all of a burst
             to be slowed wherever a GPU is missing, and each pool to have the room that it has now.
         reclaim_s: for how long nobody has the GPUs of a guest that was sent back, seconds.
+        packing: whether jobs that wait may also start beside running ones, on their GPUs (`docs/packing.md`).
+        liss: with `packing`, samples move between the workers of a job, so that it runs at their mean rate.
+        sigma: most of its speed that a host may lose to all of its riders.
+        gain: least that a ride has to be worth, of what the rider would be worth alone.
+        waits: how often a job waits for what a ride costs, in seconds, before it rides.
     """
 
     eps: float = 0.001
@@ -31,11 +37,18 @@ class LenderSettings:
     patience_s: float = 3600.0
     burst_weight: float = 0.02
     reclaim_s: float = 0.0
+    packing: bool = False
+    liss: bool = True
+    sigma: float = 0.25
+    gain: float = 0.35
+    waits: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("eps", "requeueable", "share", "finish", "kinship", "burst_weight"):
+        for name in ("eps", "requeueable", "share", "finish", "kinship", "burst_weight", "sigma", "gain"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
         if not self.patience_s > 0.0:
             raise ValueError(f"patience_s is {self.patience_s}, must be positive")
+        if not 0.0 <= self.waits < math.inf:
+            raise ValueError(f"waits is {self.waits}, must be at least 0 and finite")
         check_reclaim_s(self.reclaim_s)

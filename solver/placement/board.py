@@ -56,6 +56,7 @@ class Board:
         for node in nodes:
             self._largest[node.gpu_type] = max(node.num_gpus, self._largest.get(node.gpu_type, 1))
         self.tenants: dict[str, Tenant] = {}
+        self._hosts_of: dict[str, str] = {}
 
     def copy(self) -> "Board":
         """The same books, to be kept apart from now on. O(nodes + gangs)."""
@@ -64,6 +65,7 @@ class Board:
         copied = {name: Host(host.node, list(host.free), dict(host.tenants)) for name, host in hosts}
         other._hosts = copied  # noqa: SLF001 - of its kind
         other.tenants = dict(self.tenants)
+        other._hosts_of = dict(self._hosts_of)  # noqa: SLF001
         return other
 
     def free_nodes(self, barred: Collection[str] = ()) -> tuple[FreeNodes, ...]:
@@ -128,13 +130,41 @@ class Board:
             host.tenants[tenant.job.job_id] = host.tenants.get(tenant.job.job_id, 0) + 1
         self.tenants[tenant.job.job_id] = tenant
 
+    def ride(self, tenant: Tenant) -> None:
+        """A gang runs on GPUs of another one from now on: they stay that one's until it ends.
+
+        Raises:
+            PlanError: if its GPUs are not all those of one gang that rides with nobody, or a rider has one.
+        """
+        rider = tenant.job.job_id
+        host = next(
+            (one for one in self._on_node(tenant.gpus[0].node) if self._is_on(one, tenant.gpus)), None
+        )
+        if host is None:
+            raise PlanError(f"job {rider} is to ride on GPUs that are not all those of one running job")
+        taken = {gpu for one in self._riders_of(host) for gpu in self.tenants[one].gpus}
+        if not taken.isdisjoint(tenant.gpus):
+            raise PlanError(f"job {rider} is to ride with {host} on GPUs on which somebody rides already")
+        self.tenants[rider] = tenant
+        self._hosts_of[rider] = host
+
     def remove(self, job_id: str) -> None:
-        """A gang runs no more."""
-        for gpu in self.tenants.pop(job_id).gpus:
+        """A gang runs no more; the GPUs on which others rode with it are theirs."""
+        tenant = self.tenants.pop(job_id)
+        if self._hosts_of.pop(job_id, None) is not None:
+            return
+        for gpu in tenant.gpus:
             host = self._hosts[gpu.node]
             host.free.append(gpu.index)
             host.free.sort()
             host.tenants.pop(job_id, None)
+        for rider in self._riders_of(job_id):
+            del self._hosts_of[rider]
+            self.put(self.tenants[rider])
+
+    def gpus_of(self, job_id: str) -> tuple[Gpu, ...]:
+        """Where a gang runs; nowhere if it does not."""
+        return self.tenants[job_id].gpus if job_id in self.tenants else ()
 
     def convert(self, job_id: str) -> None:
         """A guest has become its pool's own: it may not be sent back any more."""
@@ -209,6 +239,15 @@ class Board:
                 chosen.append(hosts[min(ready)[1]].node.name)
             return chosen
         return []
+
+    def _riders_of(self, host: str) -> list[str]:
+        return [rider for rider, one in self._hosts_of.items() if one == host]
+
+    def _on_node(self, node: str) -> Iterator[str]:
+        return iter(self._hosts[node].tenants if node in self._hosts else ())
+
+    def _is_on(self, job_id: str, gpus: Iterable[Gpu]) -> bool:
+        return set(gpus) <= set(self.tenants[job_id].gpus)
 
     def _types_for(self, job: Job) -> list[str]:
         return types_for(job.num_gpus, job.gpu_type, self._largest)

@@ -73,6 +73,10 @@ class Keeper:
             board.put(Tenant(job, tuple(gone), _NEVER_S))
         return GuestRoom(board.free_nodes())
 
+    def gpus_of(self, job_id: str) -> tuple[Gpu, ...]:
+        """GPUs of a running job, alone or shared; none of one that does not run."""
+        return self._claims[job_id][1] if job_id in self._claims else ()
+
     def by_node(self, plan: Plan) -> Plan:
         """The plan, with other guests sent back where those it names leave an own start without nodes.
 

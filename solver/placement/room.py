@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from domain.cluster import Gpu
 from domain.plans import Plan
 from solver.placement.cells import CellCount, PlaceRows, pieces_of, place_rows
 from solver.placement.greedy import types_for
@@ -57,6 +58,10 @@ class NodeKeeper(Protocol):
             own: the plan without its guests.
             now_s: instant of the plan.
         """
+        ...
+
+    def gpus_of(self, job_id: str) -> tuple[Gpu, ...]:
+        """GPUs of a running job, alone or shared; none of one that does not run."""
         ...
 
 

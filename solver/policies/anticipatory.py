@@ -1,11 +1,11 @@
 """Own lane, and lending by forecast: what may be lent now without a lane noticing later."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from domain.jobs import Job
-from domain.plans import NOTHING, Plan, Start
+from domain.plans import NOTHING, Placement, Plan, Start
 from domain.timegrid import default_grid
 from solver.explain.lending import explain_lending
 from solver.explain.view import LendingTerms, LendingView
@@ -14,6 +14,8 @@ from solver.explain.words import Waiting
 from solver.lender import Lender, Served
 from solver.lender_settings import LenderSettings
 from solver.lookahead import LookAhead
+from solver.packing.rides import Ride
+from solver.packing.riding import Riding
 from solver.placement.room import Cells, Gang
 from solver.policies.base import PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
@@ -48,10 +50,14 @@ class Anticipatory:
         self._proposed: dict[str, tuple[Job, float]] = {}
         self._nodes = context.nodes
         self._room: Cells | None = None
+        self._look: LookAhead | None = None
+        self._riding = Riding(context, settings, self._lender) if settings.packing else None
 
     def submitted(self, job: Job, now_s: float) -> None:
         """A job stands in its line, and its life is forecast."""
         self._lender.submitted(job, now_s)
+        if self._riding is not None:
+            self._riding.submitted()
         self._offer(job)
 
     def started(self, job: Job, now_s: float) -> None:
@@ -59,6 +65,8 @@ class Anticipatory:
         self._pending.discard(job.job_id)
         _, charge = self._proposed.pop(job.job_id, (job, 0.0))
         self._lender.started(job, now_s, charge)
+        if self._riding is not None:
+            self._riding.started(job, now_s)
 
     def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
         """A running job goes on at another rate."""
@@ -77,10 +85,14 @@ class Anticipatory:
         self._pending.discard(job.job_id)
         self._proposed.pop(job.job_id, None)
         self._lender.ended(job, now_s)
+        if self._riding is not None:
+            self._riding.stopped(job)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A guest waits again, at its place."""
         self._lender.sent_back(job, now_s)
+        if self._riding is not None:
+            self._riding.stopped(job)
         self._offer(job)
 
     def decide(self, now_s: float, idle_gpus: int) -> Plan:
@@ -94,13 +106,15 @@ class Anticipatory:
         for job in self._lender.lanes.due.values():
             self._pending.discard(job.job_id)
         starts = list(served.starts)
+        self._look = None
         if not served.holds and served.idle_gpus and self._pending:
             if self._nodes is not None:
                 room = self._nodes.room(_plan(served, starts), now_s)
                 self._room = Cells(room, self._kept(now_s))
             self._lend(served.idle_gpus, now_s)
-            starts += [Start(job, True) for job, _ in self._proposed.values()]
-        return _plan(served, starts)
+        rides = () if served.holds else self._ride(now_s)
+        starts += [Start(job, True) for job, _ in self._proposed.values()]
+        return _plan(served, starts, tuple(Placement(ride.job.job_id, ride.gpus) for ride in rides))
 
     def waiting(self, now_s: float, idle_gpus: int) -> list[Waiting]:
         """Why each job waits, right after a decision was carried out (`solver.explain`)."""
@@ -143,7 +157,7 @@ class Anticipatory:
         job = self._pending.best(idle_gpus)
         if job is None:
             return
-        look = self._lender.look_ahead(now_s)
+        look = self._look = self._lender.look_ahead(now_s)
         allowed = self._allowed(self._lender.budget.left(now_s))
         self._lend_one_by_one(idle_gpus, lambda job: self._accept(look, job, allowed))
 
@@ -169,6 +183,17 @@ class Anticipatory:
                 idle_gpus -= job.num_gpus
         for job in refused + passed_over:
             self._offer(job)
+
+    def _ride(self, now_s: float) -> Sequence[Ride]:
+        """Propose early starts of jobs on GPUs of others, where that is set."""
+        if self._riding is None or not self._pending:
+            return ()
+        allowed = self._allowed(self._lender.budget.left(now_s))
+        rides = self._riding.choose(now_s, self._proposed, self._look, allowed)
+        for ride in rides:
+            self._pending.discard(ride.job.job_id)
+            self._proposed[ride.job.job_id] = (ride.job, ride.charge)
+        return rides
 
     def _has_place(self, job: Job, without_place: set[int]) -> bool:
         """Whether the nodes have room for a job; where one of any type has none, no other so wide has."""
@@ -212,7 +237,7 @@ class Anticipatory:
         self._pending.add(job, self._lender.keys[job.job_id])
 
 
-def _plan(served: Served, starts: list[Start]) -> Plan:
+def _plan(served: Served, starts: list[Start], placements: tuple[Placement, ...] = ()) -> Plan:
     if not (starts or served.victims or served.converted or served.holds):
         return NOTHING
     return Plan(
@@ -220,6 +245,7 @@ def _plan(served: Served, starts: list[Start]) -> Plan:
         conversions=tuple(served.converted),
         starts=tuple(starts),
         holds=tuple(served.holds),
+        placements=placements,
         late=tuple(served.late),
     )
 

@@ -174,7 +174,7 @@ class Planned(Anticipatory):
         )
 
     def _plan(self, fitting: list[Job], idle_gpus: int, now_s: float) -> None:
-        look = self._lender.look_ahead(now_s)
+        look = self._look = self._lender.look_ahead(now_s)
         left = self._lender.budget.left(now_s)
         candidates = self._candidates(fitting, look, now_s)
         mean_value = max(float(candidates.value.mean()), 1e-12)
