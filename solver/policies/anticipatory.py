@@ -1,11 +1,11 @@
 """Own lane, and lending by forecast: what may be lent now without a lane noticing later."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from domain.jobs import Job
-from domain.plans import NOTHING, Plan, Start
+from domain.plans import NOTHING, Placement, Plan, Start
 from domain.timegrid import default_grid
 from solver.explain.lending import explain_lending
 from solver.explain.view import LendingTerms, LendingView
@@ -14,6 +14,7 @@ from solver.explain.words import Waiting
 from solver.lender import Lender, Served
 from solver.lender_settings import LenderSettings
 from solver.lookahead import LookAhead
+from solver.packing.rides import Ride
 from solver.placement.room import Cells, Gang
 from solver.policies.base import PolicyContext, PolicySpec
 from solver.policies.pending import PendingByWidth
@@ -99,8 +100,9 @@ class Anticipatory:
                 room = self._nodes.room(_plan(served, starts), now_s)
                 self._room = Cells(room, self._kept(now_s))
             self._lend(served.idle_gpus, now_s)
-            starts += [Start(job, True) for job, _ in self._proposed.values()]
-        return _plan(served, starts)
+        rides = () if served.holds else self._ride(now_s)
+        starts += [Start(job, True) for job, _ in self._proposed.values()]
+        return _plan(served, starts, tuple(Placement(ride.job.job_id, ride.gpus) for ride in rides))
 
     def waiting(self, now_s: float, idle_gpus: int) -> list[Waiting]:
         """Why each job waits, right after a decision was carried out (`solver.explain`)."""
@@ -170,6 +172,10 @@ class Anticipatory:
         for job in refused + passed_over:
             self._offer(job)
 
+    def _ride(self, _now_s: float) -> Sequence[Ride]:
+        """Propose early starts of jobs on GPUs of others."""
+        return ()
+
     def _has_place(self, job: Job, without_place: set[int]) -> bool:
         """Whether the nodes have room for a job; where one of any type has none, no other so wide has."""
         if self._room is None or self._room.fits(Gang(job.num_gpus, job.gpu_type)):
@@ -212,7 +218,7 @@ class Anticipatory:
         self._pending.add(job, self._lender.keys[job.job_id])
 
 
-def _plan(served: Served, starts: list[Start]) -> Plan:
+def _plan(served: Served, starts: list[Start], placements: tuple[Placement, ...] = ()) -> Plan:
     if not (starts or served.victims or served.converted or served.holds):
         return NOTHING
     return Plan(
@@ -220,6 +226,7 @@ def _plan(served: Served, starts: list[Start]) -> Plan:
         conversions=tuple(served.converted),
         starts=tuple(starts),
         holds=tuple(served.holds),
+        placements=placements,
         late=tuple(served.late),
     )
 
