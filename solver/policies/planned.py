@@ -172,8 +172,8 @@ class Planned(Anticipatory):
         if is_asked and self._is_due(max(self._planned_s, self._full_planned_s), now_s):
             # no GPU is idle, or nobody fits: that is no plan of the idle GPUs that there will be
             self._weighed = None
-            if self._plan_all(0, now_s):
-                self._full_planned_s = now_s
+            self._full_planned_s = now_s
+            self._plan_all(0, now_s)
         return super()._ride(now_s) if self._rides is None else self._rides
 
     def _is_due(self, last_s: float, now_s: float) -> bool:
@@ -182,7 +182,7 @@ class Planned(Anticipatory):
     def _plan_all(self, idle_gpus: int, now_s: float) -> bool:
         """Weigh all who could start or ride, if they are enough to be weighed."""
         waiting = {job_id: job for job_id, job in self._jobs.items() if job_id not in self._lender.lanes.due}
-        asked = self.ride_options(now_s) if self.ride_options is not None else ()
+        asked = self.ride_options(now_s) if waiting and self.ride_options is not None else ()
         options = best_rides([ride for ride in asked if ride.job.job_id in waiting])
         riders = {ride.job.job_id for ride in options}
         fitting = [job for job in waiting.values() if job.num_gpus <= idle_gpus or job.job_id in riders]
