@@ -145,7 +145,7 @@ def test_another_budget_for_the_lines_leaves_worth_and_share_of_rides(seed):
 
 
 def test_a_solver_in_a_process_of_its_own_is_told_of_rides():
-    asked, _ = riding_problem(4)
+    asked, _ = riding_problem(0, idle_gpus=1)
     isolated = HighsSolver(Limits(gap=0.0, wall_s=60.0))
     try:
         plan, same = plan_lending(asked, isolated), plan_lending(asked, HIGHS)
