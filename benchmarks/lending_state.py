@@ -4,21 +4,25 @@ Lives are log-normal, bursts of up to five jobs share one. Pools use 55 to 100 %
 guests run on a third of what that leaves idle, and who waits asks for more than is idle.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
 
+from domain.cluster import Gpu
 from domain.forecasts import LIFE_EDGES_S
+from domain.jobs import Job
 from domain.timegrid import default_grid
 from solver.lending.classes import Candidates, JobClasses
 from solver.lending.curves import MOST_BUDGETS, FloatArray, RiskLines
 from solver.lending.problem import IntArray, LendingProblem
+from solver.lending.rides import ride_rows
 from solver.lending.send_backs import one_level
 from solver.lending.value import FAIRNESS, PoolsNow, ValueSettings, job_values
 from solver.lending.verify import Lives, Situation
 from solver.lives import Alive, Entry, Fates, LifeBook, survival_at
 from solver.lookahead import Ahead, Bursts, Guests, LookAhead, Stakes
+from solver.packing.rides import Ride
 
 BEGINS_S = np.array(default_grid().edges_s[:-1])
 KINSHIP = 0.3
@@ -233,6 +237,12 @@ class Planning:
             utility=terms.utility,
         )
 
+    def with_rides(self, problem: LendingProblem, classes: JobClasses, rides: list[Ride]) -> LendingProblem:
+        """The same problem where some may ride; what a ride says is a share of the worth of a start."""
+        value = {one: worth for ids, worth in zip(classes.members, problem.value, strict=True) for one in ids}
+        worths = np.array([ride.value * value[ride.job.job_id] for ride in rides])
+        return replace(problem, rides=ride_rows(rides, classes.members, worths))
+
     def send_back_lines(self) -> RiskLines:
         """GPUs missing in each cell if all guests were let run to their end."""
         return self.looked.send_back_lines(self.state.idle)
@@ -271,6 +281,32 @@ class Planning:
             quota_gpus=state.quota,
             capacity_gpus=state.capacity,
         )
+
+
+def make_rides(state: State, size: int, seed: int) -> list[Ride]:
+    """Candidates for riding: the shorter of the jobs that wait, some hosts and some GPUs of each for one.
+
+    Who may host: guests and a few own jobs, half as many as there are candidates, so that riders want the
+    same GPUs. A ride is worth 0.3 to 0.9 of a start, and is expected to slow up to a hundredth of the budget.
+    """
+    rng = np.random.Generator(np.random.PCG64([seed, 7]))
+    running, waiting = state.running, state.waiting
+    hosts = rng.permutation(np.flatnonzero((state.kind != OWN) | (rng.random(running.size) < 0.1)))
+    widest_first = hosts[np.argsort(-running.width[hosts], kind="stable")][: max(size // 2, 1)]
+    riders = np.argsort(waiting.median_s, kind="stable")[: 2 * size]
+    rides: list[Ride] = []
+    while len(rides) < size:
+        one, at = int(rng.choice(riders)), int(rng.choice(widest_first))
+        width, room = int(waiting.width[one]), int(running.width[at])
+        if width > room:
+            continue
+        first = 0 if width == room else int(rng.integers(room - width + 1))
+        gpus = tuple(Gpu(f"n{at}-{k // 8}", k % 8) for k in range(first, first + width))
+        rider = Job(f"w{one:06}", str(waiting.pool[one]), -float(waiting.age_s[one]), width)
+        host = Job(f"r{at}", str(running.pool[at]), -float(running.age_s[at]), room)
+        value, charge = float(rng.uniform(0.3, 0.9)), float(rng.uniform(0.0, 0.01)) * state.budget
+        rides.append(Ride(rider, host, gpus, value, 0.9 * value, 0.9, 1.0, 0.85, value, charge))
+    return rides
 
 
 def rows_of(classes: JobClasses) -> list[np.ndarray]:

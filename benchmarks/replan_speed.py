@@ -1,6 +1,7 @@
 """How long a full replan of the lending takes, and a decision from the plan that stands.
 
     python -m benchmarks.replan_speed [--instances 20] [--sizes 1000 2500 ... 50000] [--csv FILE]
+    python -m benchmarks.replan_speed --rides 200 [--instances 20] [--sizes 10000]
 
 All instances at 10,000 GPUs, a quarter of them at the other sizes. Rows that the CSV has are kept.
 
@@ -9,32 +10,47 @@ risk fits the budget, and 2,000 fresh draws. Synthetic states (`benchmarks.lendi
 2,000 waiting jobs at 10,000 GPUs, and in proportion. Wall seconds are what a user waits for; CPU seconds
 (solver in this process) are what a busy machine does not blur. Budgets of 0.05, 0.5 and 5 jobs in turn: the
 first binds, the last does not.
+
+With `--rides` every instance is planned twice, one right after the other: as it is, and with so many
+generated candidates for riding. Printed are seconds with them, and in brackets how many times the seconds
+without; no CSV is written.
 """
 
 import argparse
 import csv
 import resource
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.lending_state import Planning, State, chosen_rows, make_book, make_state, rows_of
+from benchmarks.lending_state import (
+    Planning,
+    State,
+    chosen_rows,
+    make_book,
+    make_rides,
+    make_state,
+    rows_of,
+)
 from solver.lending.classes import DEFAULT_CLASSES, JobClasses, group
 from solver.lending.decomposed import DecomposedSolver
 from solver.lending.incremental import Arrival, OpenPlan
 from solver.lending.milp import HighsSolver
 from solver.lending.plan import plan_lending
-from solver.lending.problem import LendingPlan, LendingProblem
+from solver.lending.problem import IntArray, LendingPlan, LendingProblem
 from solver.lending.solve import LendingSolver, Limits
 from solver.lending.value import ValueSettings
 from solver.lending.verify import verify
+from solver.packing.rides import Ride
 
 BUDGETS = (0.05, 0.5, 5.0)
 SIZES = [1_000, 2_500, 5_000, 10_000, 25_000, 50_000]
 MAIN_GPUS = 10_000
 EVENTS = 1000
+COMPARED = {"total wall": ("total", "wall_s"), "total cpu": ("total", "cpu_s"), "plan cpu": ("plan", "cpu_s")}
 STAGES = ("look ahead", "lines", "classes", "plan", "verify", "total")
 
 
@@ -68,8 +84,10 @@ class Replan:
     standard_error: float
 
 
-def replan(state: State, solver: LendingSolver, max_classes: int, seed: int) -> Replan:
-    """One full replan."""
+def replan(
+    state: State, solver: LendingSolver, max_classes: int, seed: int, rides: Sequence[Ride] = ()
+) -> Replan:
+    """One full replan; rides are given, as they are what a policy enumerates."""
     book = make_book(state)  # kept up to date by events, so not part of a replan
     watch = Watch()
     planning = Planning(state)
@@ -79,14 +97,19 @@ def replan(state: State, solver: LendingSolver, max_classes: int, seed: int) -> 
     watch.lap("lines")
     classes = group(planning.candidates(ValueSettings()), max_classes)
     problem = planning.problem(classes, lines, send_back, "lowest-use")
+    problem = planning.with_rides(problem, classes, rides) if rides else problem
     rows = rows_of(classes)
     watch.lap("classes")
-    plan = plan_lending(
-        problem, solver, lambda counts: planning.exact_risk(chosen_rows(rows, counts)), classes.members
-    )
+
+    def started(choice: IntArray) -> IntArray:
+        if not rides:
+            return chosen_rows(rows, choice)
+        return np.array([int(one[1:]) for one in problem.started(classes.members, choice)], dtype=np.int64)
+
+    plan = plan_lending(problem, solver, lambda choice: planning.exact_risk(started(choice)), classes.members)
     watch.lap("plan")
     starts = np.zeros(state.waiting.size, dtype=bool)
-    starts[chosen_rows(rows, plan.counts)] = True
+    starts[started(plan.choice(problem))] = True
     found = verify(planning.situation(), starts & ~state.waiting.can_go_back, seed)
     watch.lap("verify")
     watch.done()
@@ -157,6 +180,43 @@ def measure(gpus: int, instances: int, solver: LendingSolver, max_classes: int) 
     return row
 
 
+def compare(
+    gpus: int, instances: int, solver: LendingSolver, max_classes: int, size: int
+) -> dict[str, object]:
+    """Each instance with and without candidates for riding, in turn which comes first."""
+    taken: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in COMPARED}
+    chosen, gaps, over, cut = [], [], 0, 0
+    for seed in range(instances):
+        state = state_of(gpus, seed)
+        rides = make_rides(state, size, seed)
+        pair = (0, 1) if seed % 2 else (1, 0)
+        done = {one: replan(state, solver, max_classes, seed, rides if one else ()) for one in pair}
+        for (stage, clock), (without, with_them) in zip(COMPARED.values(), taken.values(), strict=True):
+            without.append(getattr(done[0].watch, clock)[stage])
+            with_them.append(getattr(done[1].watch, clock)[stage])
+        chosen.append(len(done[1].plan.rides))
+        gaps.append(done[1].plan.gap)
+        cut += done[1].plan.is_cut
+        slowed = done[1].verified_jobs + done[1].plan.ride_jobs
+        over += slowed - 2 * done[1].standard_error > state.budget
+    row: dict[str, object] = {"gpus": gpus, "instances": instances, "rides": size}
+    for name, (without, with_them) in taken.items():
+        for level in (0.5, 0.95, 0.99):
+            before, after = (float(np.quantile(one, level)) for one in (without, with_them))
+            row[f"{name} p{100 * level:.0f} s"] = f"{after:.3f} ({after / before:.2f} x)"
+    row["ride p50"] = int(np.median(chosen))
+    row["gap max %"] = round(100.0 * max(gaps), 4)
+    row["cut by wall"], row["over budget by draws"] = cut, int(over)
+    return row
+
+
+def print_compared(rows: list[dict[str, object]]) -> None:
+    print("| " + " | ".join(rows[0]) + " |")
+    print("|" + "---:|" * len(rows[0]))
+    for row in rows:
+        print("| " + " | ".join(str(value) for value in row.values()) + " |")
+
+
 def print_table(rows: list[dict[str, object]]) -> None:
     names = ("total wall p50 s", "total wall p95 s", "total cpu p50 s", "total cpu p95 s")
     names += ("plan cpu p95 s", "verify cpu p95 s", "classes p50", "rounds max", "gap max %", "cut by wall")
@@ -186,9 +246,17 @@ def main() -> None:
         default=Limits().wall_s,
         help="kill switch of a plan; out of reach where a busy machine is to tell CPU time",
     )
+    parser.add_argument("--rides", type=int, default=0, help="compare with so many candidates for riding")
     parser.add_argument("--isolated", action="store_true", help="solver in a process of its own")
     parser.add_argument("--csv", type=Path, help="also write all stages as CSV")
     chosen = parser.parse_args()
+    if chosen.rides:
+        highs = HighsSolver(Limits(wall_s=chosen.wall_limit_s), is_isolated=chosen.isolated)
+        print_compared(
+            [compare(gpus, chosen.instances, highs, DEFAULT_CLASSES, chosen.rides) for gpus in chosen.sizes]
+        )
+        highs.close()
+        return
     rows = read_rows(chosen.csv)
     done = {(str(row["solved"]), int(str(row["gpus"]))) for row in rows}
     highs = HighsSolver(Limits(wall_s=chosen.wall_limit_s), is_isolated=chosen.isolated)

@@ -1,13 +1,18 @@
 """Random lending problems, small enough to be tried out by hand or large enough to keep a solver busy."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 from scipy.special import ndtr
 
+from domain.cluster import Gpu
+from domain.jobs import Job
 from solver.lending.curves import RiskLines, no_risk, risk_lines
 from solver.lending.problem import LendingProblem
+from solver.lending.rides import ride_rows
 from solver.lending.send_backs import LEVELS, SendBacks, one_level
+from solver.packing.rides import Ride
 
 CELL_BEGINS_S = np.array([0.0, 600.0, 3600.0, 6 * 3600.0])
 
@@ -82,3 +87,55 @@ def best_by_trying(asked: LendingProblem) -> float:
     ranges = (range(int(most) + 1) for most in asked.count)
     choices = (np.array(choice, dtype=np.int64) for choice in product(*ranges))
     return max(asked.objective(choice) for choice in choices if not asked.violations(choice))
+
+
+def members_of(asked: LendingProblem) -> tuple[tuple[str, ...], ...]:
+    """Ids of the jobs of each class."""
+    counts = enumerate(asked.count.tolist())
+    return tuple(tuple(f"c{one}-{k}" for k in range(count)) for one, count in counts)
+
+
+def ride(rider: Job, host: Job, first: int = 0, value: float = 1.0, charge: float = 0.0) -> Ride:
+    """On the host's GPUs from the `first` on, all on one node."""
+    gpus = tuple(Gpu(f"of-{host.job_id}", first + k) for k in range(rider.num_gpus))
+    return Ride(rider, host, gpus, 0.8, 0.7, 0.9, 1.0, 0.85, value, charge)
+
+
+def random_rides(asked: LendingProblem, seed, rides=5, hosts=2) -> list[Ride]:
+    """Candidates of the problem's jobs on a few hosts, which they want for themselves more often than not."""
+    rng = np.random.default_rng([seed, 2])
+    widths = rng.choice([2, 4, 5], size=hosts).tolist()
+    running = [Job(f"h{k}", "z", 0.0, width) for k, width in enumerate(widths)]
+    found = []
+    for _ in range(rides):
+        one = int(rng.integers(asked.num_classes))
+        width, host = int(asked.width_gpus[one]), running[int(rng.integers(hosts))]
+        if width > host.num_gpus:
+            continue
+        name = f"c{one}-{rng.integers(asked.count[one])}"
+        first = int(rng.integers(host.num_gpus - width + 1))
+        worth, charge = float(rng.uniform(-0.5, 4.0)), float(rng.choice([0.0, rng.uniform(0.0, 1.0)]))
+        found.append(ride(Job(name, "z", 0.0, width), host, first, worth, charge))
+    return found
+
+
+def riding_problem(seed, rides=5, **more) -> tuple[LendingProblem, list[Ride]]:
+    """A random problem with candidates for riding, and those."""
+    asked = random_problem(seed, **({"classes": 3, "max_count": 2} | more))
+    found = random_rides(asked, seed, rides)
+    return replace(asked, rides=ride_rows(found, members_of(asked))), found
+
+
+def may_all_ride(rides: list[Ride]) -> bool:
+    """By the rules of packed sets, said anew: star, one rider a GPU, five in a set, equals alone."""
+    jobs = [one.job.job_id for one in rides]
+    gpus = [(one.host.job_id, gpu) for one in rides for gpu in one.gpus]
+    by_host: dict[str, list[Ride]] = {}
+    for one in rides:
+        by_host.setdefault(one.host.job_id, []).append(one)
+    equals_alone = all(
+        len(here) == 1 or all(one.job.num_gpus < one.host.num_gpus for one in here)
+        for here in by_host.values()
+    )
+    small = all(len(here) <= 4 for here in by_host.values())
+    return len(set(jobs)) == len(jobs) and len(set(gpus)) == len(gpus) and equals_alone and small

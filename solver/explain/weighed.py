@@ -105,6 +105,7 @@ class Weighed:
             repeats=classes.repeats,
             send_back=by_levels(lines, classes.repeats, classes.is_requeueable),
             placeability=self._places(classes),
+            rides=None if old.rides is None else old.rides.regrouped(classes.members),
         )
         return job.job_id in self._starts(problem, classes, job.job_id)
 
@@ -121,9 +122,8 @@ class Weighed:
     def _starts(
         self, problem: LendingProblem, classes: JobClasses, without: str | None = None
     ) -> frozenset[str]:
-        def exact(counts: NDArray[np.int64]) -> float:
-            pairs = zip(classes.members, counts.tolist(), strict=True)
-            chosen = [self.jobs[job_id] for ids, count in pairs for job_id in ids[:count]]
+        def exact(choice: NDArray[np.int64]) -> float:
+            chosen = [self.jobs[job_id] for job_id in problem.started(classes.members, choice)]
             return self.risk_of(chosen, without)
 
         return frozenset(plan_lending(problem, self.solver, exact, classes.members).job_ids)

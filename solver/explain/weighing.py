@@ -117,7 +117,7 @@ class Weighing:
         """Jobs that the plan would slow with one more: exactly or by its lines, whichever says more."""
         problem, weighed = self._weighed.problem, self._weighed
         lines = problem.risk_jobs(weighed.plan.counts + self._one(job))
-        return max(weighed.risk_of([*weighed.chosen(), job]), lines)
+        return max(weighed.risk_of([*weighed.chosen(), job]), lines) + weighed.plan.ride_jobs
 
     def _evidence(self, margin: _Margin, binds: str) -> dict[str, float | str]:
         problem, plan = self._weighed.problem, self._weighed.plan

@@ -92,7 +92,7 @@ def _model(program: Program) -> tuple[cp_model.CpModel, list[cp_model.IntVar], f
     factor = _ACTIVITY / max(float(np.abs(cost) @ reach), 1e-12)
     weights = np.rint(cost * factor).astype(np.int64)
     model.maximize(cp_model.LinearExpr.weighted_sum(columns, weights.tolist()))
-    return model, columns[: program.num_classes], program.value_unit / factor
+    return model, columns[: program.num_chosen], program.value_unit / factor
 
 
 def _in_integers(entries: FloatArray, reach: FloatArray, side: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -6,6 +6,10 @@ integers with what is left when the groups before it have what they chose and th
 relaxation gives them: idle GPUs, budget, cells of nodes; the risk lines are shifted by what the others lend
 ahead. The relaxation's own choice for the group fits there, so a group loses only what its own integers
 cost, and what it leaves goes to the next. What the last one leaves is offered to all, greedily.
+
+A ride belongs to the group of its rider, wherever its host is. Of a host's GPUs a group may have what no
+group before it has taken and the relaxation does not give whole to one after it: parts of rides keep nobody
+off, so who comes first has its pick there.
 """
 
 from dataclasses import replace
@@ -64,19 +68,18 @@ class DecomposedSolver:
         choice, work, spent_s = relaxed.values.copy(), relaxed.work, relaxed.wall_s
         is_cut, failure = False, ""
         for members in groups:
-            part = _part(problem, choice, members)
-            counts = greedy_counts(part)
-            if part.most().any() and spent_s < limit_s:
-                answer = self._inner.solve(part, counts, limit_s - spent_s)
+            part, places = _part(problem, choice, members)
+            found = greedy_counts(part)
+            if part.bounds().any() and spent_s < limit_s:
+                answer = self._inner.solve(part, found, limit_s - spent_s)
                 work, spent_s = work + answer.work, spent_s + answer.wall_s
                 is_cut |= answer.is_cut
                 failure = failure or answer.failure
                 if answer.counts is not None:
-                    counts = answer.counts
-            choice[members] = counts
+                    found = answer.counts
+            choice[places] = found
         counts = np.rint(choice).astype(np.int64)
-        rest = _left_by(problem, counts.astype(float))
-        counts = counts + greedy_counts(replace(rest, count=problem.count - counts))
+        counts = counts + greedy_counts(_rest(problem, counts))
         return Answer(
             counts,
             bound=relaxed.bound,
@@ -99,34 +102,48 @@ def pool_groups(problem: LendingProblem, classes_per_group: int) -> list[IntArra
     return [np.array(sorted(group), dtype=np.int64) for group in groups if group]
 
 
+def _rest(problem: LendingProblem, choice: IntArray) -> LendingProblem:
+    """The same problem with what a whole choice leaves."""
+    gone = problem.starts_of(choice)
+    if problem.rides is not None:
+        gone = gone + problem.rides.by_class(problem.rides_of(choice), problem.num_classes)
+    return replace(_left_by(problem, choice.astype(float)), count=problem.count - gone)
+
+
 def _left_by(problem: LendingProblem, others: FloatArray) -> LendingProblem:
     """The same problem when so many jobs of each class have started already; counts are left as they are."""
     utility, rows = problem.utility, problem.placeability
+    starts = problem.starts_of(others)
     if utility is not None:
-        widths = others * problem.width_gpus
+        widths = starts * problem.width_gpus
         granted = np.bincount(problem.pool, weights=widths, minlength=utility.slope.shape[0])
         utility = Utility(utility.slope, utility.intercept + utility.slope * granted[:, None])
     if rows is not None:
-        rows = Placeability(rows.units, np.maximum(rows.available - rows.units @ others, 0.0))
+        rows = Placeability(rows.units, np.maximum(rows.available - rows.units @ starts, 0.0))
     held = problem.held_ahead(others)
     return replace(
         problem,
-        idle_gpus=max(int(np.floor(problem.idle_gpus - others @ problem.width_gpus + 1e-6)), 0),
+        idle_gpus=max(int(np.floor(problem.idle_gpus - starts @ problem.width_gpus + 1e-6)), 0),
         risk=problem.risk.shifted(problem.lent_ahead(others)),
         budget_jobs=problem.budget_jobs - problem.risk_jobs(others),
         send_back=None if problem.send_back is None else problem.send_back.shifted(held),
         utility=utility,
         placeability=rows,
+        rides=None if problem.rides is None else problem.rides.left_by(problem.rides_of(others)),
     )
 
 
-def _part(problem: LendingProblem, choice: FloatArray, members: IntArray) -> LendingProblem:
-    """The problem of one group, when all others have what the choice gives them."""
+def _part(problem: LendingProblem, choice: FloatArray, members: IntArray) -> tuple[LendingProblem, IntArray]:
+    """The problem of one group, when all others have what the choice gives them, and its entries there."""
+    places = members
+    if problem.rides is not None:
+        of_group = np.flatnonzero(np.isin(problem.rides.of_class, members))
+        places = np.concatenate([members, problem.num_classes + of_group])
     others = choice.copy()
-    others[members] = 0.0
+    others[places] = 0.0
     left = _left_by(problem, others)
     rows = left.placeability
-    return replace(
+    part = replace(
         left,
         pool=problem.pool[members],
         width_gpus=problem.width_gpus[members],
@@ -136,4 +153,6 @@ def _part(problem: LendingProblem, choice: FloatArray, members: IntArray) -> Len
         is_requeueable=problem.is_requeueable[members],
         repeats=None if problem.repeats is None else problem.repeats[members],
         placeability=None if rows is None else Placeability(rows.units[:, members], rows.available),
+        rides=None if left.rides is None else left.rides.of(members),
     )
+    return part, places

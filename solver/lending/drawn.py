@@ -2,7 +2,8 @@
 
 Lines and normal sums stand behind a plan; draws know neither. A plan passes if the mean number of jobs that
 the draws see slowed, less two of its standard errors, is within the budget. One that fails loses the guests
-worth least until it passes.
+worth least until it passes. Rides are charged first, with what they were planned at: nothing is drawn of
+them.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from solver.lending.greedy import trimmed
+from solver.lending.plan import plan_fields
 from solver.lending.problem import Fallback, IntArray, LendingPlan, LendingProblem, PlanStatus
 from solver.lending.verify import Verified
 
@@ -17,7 +19,7 @@ _ERRORS: Final = 2.0
 """A mean that is above the budget by no more standard errors may be chance."""
 
 Draws = Callable[[IntArray], Verified]
-"""What fresh draws say of a choice, always the same draws."""
+"""What fresh draws say of those that a choice starts, always the same draws; riders left out."""
 
 
 def passed_draws(
@@ -37,25 +39,22 @@ def passed_draws(
     if not plan.counts[~problem.is_requeueable].any():
         return plan
 
-    def least(counts: IntArray) -> float:
-        found = draws(counts)
-        return found.slowed_jobs - _ERRORS * found.standard_error
+    def least(choice: IntArray) -> float:
+        found = draws(choice)
+        return problem.ride_jobs(choice) + found.slowed_jobs - _ERRORS * found.standard_error
 
-    counts = trimmed(problem, plan.counts, least, problem.allowed_jobs)
-    found = draws(counts)
-    plan = replace(plan, drawn_jobs=found.slowed_jobs, drawn_error=found.standard_error)
-    taken = int((plan.counts - counts).sum())
+    before = plan.choice(problem)
+    choice = trimmed(problem, before, least, problem.allowed_jobs)
+    found = draws(choice)
+    slowed_jobs = problem.ride_jobs(choice) + found.slowed_jobs
+    plan = replace(plan, drawn_jobs=slowed_jobs, drawn_error=found.standard_error)
+    taken = int((before - choice).sum())
     if not taken:
         return plan
-    pairs = zip(members, counts.tolist(), strict=False)
     return replace(
         plan,
-        counts=counts,
-        job_ids=tuple(job_id for ids, count in pairs for job_id in ids[:count]),
+        **plan_fields(problem, choice, members),
         status=PlanStatus.FEASIBLE,
-        objective=problem.objective(counts),
-        risk_jobs=problem.risk_jobs(counts),
-        send_backs=problem.send_backs(counts),
         exact_risk_jobs=None,
         fallback=Fallback.FAILED_DRAWS,
         reason=f"{taken} guests taken out: fresh draws slow more than the budget",

@@ -7,27 +7,39 @@ Classes are taken in the order of value per scarce thing, as many jobs of each a
 theta says how scarce the budget is beside the idle GPUs. It is not known beforehand, so a few are tried and
 the best result is kept. Since risk is convex, the jobs of one class pay ever less: how many still pay and
 fit is found by bisection.
+
+Rides take no idle GPUs: whoever is left out rides if the budget and the rules allow, those worth most after
+their price first. That is also tried the other way round, rides first.
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from solver.lending.curves import FloatArray
-from solver.lending.problem import IntArray, LendingProblem
+from solver.lending.problem import BoolArray, IntArray, LendingProblem
 
 SCARCITIES: Final = (0.0, 1.0, 10.0)
 
 
 def greedy_counts(problem: LendingProblem) -> IntArray:
-    """(classes,) jobs to start; keeps to every row of the problem."""
-    best = np.zeros(problem.num_classes, dtype=np.int64)
+    """(classes + rides,) jobs to start, and who rides; keeps to every row of the problem."""
+    best = np.zeros(problem.num_classes + problem.num_rides, dtype=np.int64)
     most = problem.most()
-    if not most.any():
+    if not problem.bounds().any():
         return best
     best_worth = problem.objective(best)
+    for choice in _choices(problem, most):
+        worth = problem.objective(choice)
+        if worth > best_worth:
+            best, best_worth = choice, worth
+    return best
+
+
+def _choices(problem: LendingProblem, most: IntArray) -> Iterator[IntArray]:
     scarce, risky = _scarcity(problem)
     seen: set[bytes] = set()
     for theta in SCARCITIES:
@@ -37,35 +49,63 @@ def greedy_counts(problem: LendingProblem) -> IntArray:
             continue
         seen.add(order)
         counts = _Filling(problem, most).run(taken)
-        worth = problem.objective(counts)
-        if worth > best_worth:
-            best, best_worth = counts, worth
-    return best
+        yield counts if problem.rides is None else np.concatenate([counts, _rides_beside(problem, counts)])
+    if problem.rides is not None:
+        riding = _rides_beside(problem, np.zeros_like(most))
+        ride = problem.rides.by_class(riding, problem.num_classes)
+        rest = replace(
+            problem,
+            count=problem.count - ride,
+            budget_jobs=problem.budget_jobs - float(riding @ problem.rides.charge_jobs),
+            rides=None,
+        )
+        yield np.concatenate([_Filling(rest, rest.most()).run(scarce + risky), riding])
+
+
+def _rides_beside(problem: LendingProblem, counts: IntArray) -> IntArray:
+    """(rides,) who rides where so many start, dearest first."""
+    rides = problem.rides
+    if rides is None:
+        return np.zeros(0, dtype=np.int64)
+    taken = np.zeros(rides.size, dtype=np.int64)
+    waiting, rows = problem.count - counts, rides.most.copy()
+    left_jobs = problem.allowed_jobs - problem.risk_jobs(counts)
+    worth = rides.value - problem.price * rides.charge_jobs
+    open_ones = problem.most_rides() > 0
+    for one in np.argsort(-worth, kind="stable").tolist():
+        charge, of_class = float(rides.charge_jobs[one]), int(rides.of_class[one])
+        fits = open_ones[one] and waiting[of_class] > 0 and charge <= max(left_jobs, 0.0)
+        if fits and (rows >= rides.member[:, one]).all():
+            taken[one] = 1
+            rows -= rides.member[:, one]
+            waiting[of_class] -= 1
+            left_jobs -= charge
+    return taken
 
 
 def trimmed(
-    problem: LendingProblem, counts: IntArray, risk_of: Callable[[IntArray], float], allowed_jobs: float
+    problem: LendingProblem, choice: IntArray, risk_of: Callable[[IntArray], float], allowed_jobs: float
 ) -> IntArray:
     """The same choice without as many guests as make it too risky, those worth least first.
 
     Args:
         problem: says what jobs are worth.
-        counts: (classes,) a choice.
+        choice: (classes + rides,).
         risk_of: jobs expected to be slowed by a choice; does not fall when guests are added.
         allowed_jobs: how many may be.
     """
-    if risk_of(counts) <= allowed_jobs:
-        return counts
-    scarce, risky = _scarcity(problem)
-    order = np.argsort(-problem.value / (scarce + risky), kind="stable")
-    sent_back = np.where(problem.is_requeueable, counts, 0)
-    in_order = np.where(problem.is_requeueable, 0, counts)[order]
+    if risk_of(choice) <= allowed_jobs:
+        return choice
+    density, is_safe = _densities(problem)
+    order = np.argsort(-density, kind="stable")
+    safe = np.where(is_safe, choice, 0)
+    in_order = np.where(is_safe, 0, choice)[order]
     before = np.cumsum(in_order) - in_order
 
     def first(guests: int) -> IntArray:
-        kept = np.zeros_like(counts)
+        kept = np.zeros_like(choice)
         kept[order] = np.clip(guests - before, 0, in_order)
-        return kept + sent_back
+        return kept + safe
 
     low, high = 0, int(in_order.sum())
     while high - low > 1:
@@ -75,6 +115,17 @@ def trimmed(
         else:
             high = middle
     return first(low)
+
+
+def _densities(problem: LendingProblem) -> tuple[FloatArray, BoolArray]:
+    """(classes + rides,) worth per scarce thing of one more, and whether it slows nobody."""
+    scarce, risky = _scarcity(problem)
+    density, is_safe = problem.value / (scarce + risky), problem.is_requeueable
+    if problem.rides is None:
+        return density, is_safe
+    share = problem.rides.charge_jobs / max(problem.budget_jobs, 1e-9)
+    of_rides = problem.rides.value / np.maximum(share, 1e-12)
+    return np.concatenate([density, of_rides]), np.concatenate([is_safe, share == 0.0])
 
 
 def _scarcity(problem: LendingProblem) -> tuple[FloatArray, FloatArray]:

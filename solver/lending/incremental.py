@@ -9,6 +9,7 @@ Cells are those of the plan's instant. The further an event is from it, the more
 early; plans are made anew every few minutes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -78,6 +79,8 @@ class OpenPlan:
         members: ids of each class's jobs, in the order in which they start.
         margin: exact risk of the choice over that of the lines: charges are multiplied by it, as in the
             next full replan.
+        rides: by id, what the riders of the choice are charged; they hold no idle GPUs, and no margin is due.
+            `members` are then those that do not ride.
     """
 
     def __init__(
@@ -86,8 +89,10 @@ class OpenPlan:
         counts: IntArray,
         members: tuple[tuple[str, ...], ...] = (),
         margin: float = 1.0,
+        rides: Mapping[str, float] | None = None,
     ) -> None:
         self._problem = problem
+        self._rides = dict(rides or {})
         self._margin = margin
         self._lent = problem.lent_ahead(counts)
         self._held = problem.held_ahead(counts)
@@ -112,7 +117,7 @@ class OpenPlan:
     @property
     def guest_ids(self) -> frozenset[str]:
         """The guests that count."""
-        return frozenset(self._guests)
+        return frozenset(self._guests) | self._rides.keys()
 
     def told_idle(self, gpus: int) -> None:
         """So many GPUs may be lent now, whatever was counted here."""
@@ -121,12 +126,12 @@ class OpenPlan:
     @property
     def spent_jobs(self) -> float:
         """Jobs that the guests that stand are expected to slow."""
-        return self._spent
+        return self._spent + sum(self._rides.values())
 
     @property
     def left_jobs(self) -> float:
         """What is left of the budget; negative when GPUs were lost under guests."""
-        return self._problem.budget_jobs - self._spent
+        return self._problem.budget_jobs - self.spent_jobs
 
     def arrived(self, job: Arrival) -> Verdict:
         """Start a job if the plan that stands allows it. It then counts as a guest.
@@ -134,7 +139,7 @@ class OpenPlan:
         Raises:
             ValueError: if its id is that of a guest.
         """
-        if job.job_id in self._guests:
+        if job.job_id in self._guests or job.job_id in self._rides:
             raise ValueError(f"job {job.job_id} is a guest already")
         lent = self._lent if job.is_requeueable else self._lent + job.alive_gpus
         holds = self._held_by(job.alive_gpus, job.repeats if job.is_requeueable else 1.0)
@@ -154,6 +159,8 @@ class OpenPlan:
         Raises:
             KeyError: if it is no guest.
         """
+        if self._rides.pop(job_id, None) is not None:
+            return
         guest = self._guests.pop(job_id)
         self._idle += guest.width_gpus
         lent = self._lent if guest.is_requeueable else np.maximum(self._lent - guest.alive_gpus, 0.0)

@@ -70,7 +70,7 @@ class HighsSolver:
             return Answer(None, is_cut=True, is_killed=True, wall_s=limit_s + LATE_S)
         counts = None
         if reply.values:
-            counts = np.minimum(np.rint(reply.values).astype(np.int64), problem.most())
+            counts = np.minimum(np.rint(reply.values).astype(np.int64), problem.bounds())
         return Answer(
             counts=counts,
             bound=reply.bound * program.value_unit,
@@ -82,7 +82,7 @@ class HighsSolver:
         )
 
     def relax(self, problem: LendingProblem, wall_s: float | None = None) -> Relaxed:
-        """The linear relaxation: counts need not be whole."""
+        """The linear relaxation: counts and rides need not be whole."""
         program = program_of(problem)
         limit_s = self._limits.wall_s if wall_s is None else wall_s
         reply = self._ask(replace(program, is_integer=np.zeros_like(program.is_integer)), (), limit_s)
@@ -91,13 +91,13 @@ class HighsSolver:
                 return Relaxed(None, math.inf, 0.0, limit_s + LATE_S, is_killed=True, is_cut=True)
             is_cut = reply.is_cut or not reply.failure
             return Relaxed(None, math.inf, 0.0, reply.wall_s, is_cut=is_cut, failure=reply.failure)
-        values = np.clip(np.array(reply.values), 0.0, problem.most())
+        values = np.clip(np.array(reply.values), 0.0, problem.bounds())
         return Relaxed(values, reply.bound * program.value_unit, float(reply.iterations), reply.wall_s)
 
     def _ask(self, program: Program, hint: tuple[int, ...], limit_s: float) -> Reply | None:
         request = Request(
             model=model_proto(program).SerializeToString(),
-            num_values=program.num_classes,
+            num_values=program.num_chosen,
             gap=self._limits.gap,
             nodes=self._limits.nodes,
             seed=self._limits.seed,

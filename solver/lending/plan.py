@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from solver.lending.problem import Fallback, IntArray, LendingPlan, LendingProbl
 from solver.lending.solve import Answer, LendingSolver
 
 ExactRisk = Callable[[IntArray], float]
-"""Expected number of newly slowed jobs of a choice, by the exact model."""
+"""Jobs expected to be newly slowed by those that a choice starts, by the exact model; riders left out."""
 
 ROUNDS: Final = 4
 """Solves at most; what still does not fit then is trimmed."""
@@ -23,13 +23,15 @@ _BINDING: Final = 0.98
 """The lines decide if the choice uses this share of what they were given."""
 _MOST_LOOSER: Final = 2.0
 """However little the exact risk, the lines get at most so many times what they used."""
+_LEAST_SHARE: Final = 1e-3
+"""However much the exact risk, riders keep a budget while the lines get so little."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Found:
     """A checked choice, and what was proven about it."""
 
-    counts: IntArray
+    choice: IntArray
     status: PlanStatus
     bound: float
     fallback: Fallback
@@ -48,7 +50,9 @@ def plan_lending(
     The lines do not see that chosen guests add to the spread of the need, and they see each guest as if
     nobody of its pool were in line before it. So the exact risk of the choice is asked for: while it exceeds
     the budget the lines get less of it and the problem is solved again, and if it leaves much of the budget
-    that the lines have used up they get more. The best choice whose exact risk fits is the plan.
+    that the lines have used up they get more. The best choice whose exact risk fits is the plan. Rides are
+    charged first: their charges are exact, so the exact model of the others is held to what they leave, and
+    only what the lines say of those is scaled.
 
     Args:
         problem: of this instant.
@@ -63,8 +67,8 @@ def plan_lending(
     """
     empty = _why_empty(problem)
     if empty:
-        counts = np.zeros(problem.num_classes, dtype=np.int64)
-        return _plan(problem, _Found(counts, PlanStatus.EMPTY, 0.0, Fallback.NONE, empty))
+        nothing = np.zeros(problem.num_classes + problem.num_rides, dtype=np.int64)
+        return _plan(problem, _Found(nothing, PlanStatus.EMPTY, 0.0, Fallback.NONE, empty))
     best: _Found | None = None
     asked, work, wall_s, rounds, is_cut = problem, 0.0, 0.0, 0, False
     while True:
@@ -75,7 +79,7 @@ def plan_lending(
         if exact_risk is None:
             best = found
             break
-        found = replace(found, exact=exact_risk(found.counts))
+        found = replace(found, exact=problem.ride_jobs(found.choice) + exact_risk(found.choice))
         if _fits(problem, found) and (best is None or _worth(problem, found) > _worth(problem, best)):
             best = found
         if rounds == ROUNDS or _is_close_enough(problem, asked, found):
@@ -83,7 +87,7 @@ def plan_lending(
         if solver is not None and wall_s >= solver.limits.wall_s:
             is_cut = True
             break
-        asked = replace(asked, budget_jobs=_next_budget(problem, asked, found))
+        asked = problem.with_lines_budget(_next_budget(problem, asked, found))
     if best is None:
         best = _trim(problem, found, exact_risk)
     return replace(_plan(problem, best, members, (work, wall_s, rounds)), is_cut=is_cut)
@@ -94,7 +98,7 @@ def _fits(problem: LendingProblem, found: _Found) -> bool:
 
 
 def _worth(problem: LendingProblem, found: _Found) -> float:
-    return problem.objective(found.counts)
+    return problem.objective(found.choice)
 
 
 def _is_close_enough(problem: LendingProblem, asked: LendingProblem, found: _Found) -> bool:
@@ -103,19 +107,26 @@ def _is_close_enough(problem: LendingProblem, asked: LendingProblem, found: _Fou
         return True
     if found.exact > problem.allowed_jobs:
         return False
-    is_bound = asked.risk_jobs(found.counts) >= _BINDING * asked.budget_jobs
+    is_bound = asked.risk_jobs(found.choice) >= _BINDING * asked.budget_jobs
     return not is_bound or found.exact >= _USED * problem.budget_jobs
 
 
 def _next_budget(problem: LendingProblem, asked: LendingProblem, found: _Found) -> float:
     """What the lines may use so that the exact risk comes to just below the budget, by proportion."""
-    exact = max(found.exact or 0.0, problem.budget_jobs / _MOST_LOOSER)
-    return asked.risk_jobs(found.counts) * _HASTE * problem.budget_jobs / exact
+    rides = problem.ride_jobs(found.choice)
+    exact = max((found.exact or 0.0) - rides, (problem.budget_jobs - rides) / _MOST_LOOSER)
+    lines = asked.risk_jobs(found.choice) - asked.ride_jobs(found.choice)
+    if problem.rides is None:
+        return lines * _HASTE * problem.budget_jobs / exact
+    share = lines * _HASTE / exact if exact > 0.0 else 0.0
+    return max(share, _LEAST_SHARE) * problem.budget_jobs
 
 
 def _why_empty(problem: LendingProblem) -> str:
     if problem.num_classes == 0 or not problem.count.any():
         return "nobody waits"
+    if problem.most_rides().any():
+        return ""
     if problem.idle_gpus == 0:
         return "no GPU is idle"
     if problem.most().any():
@@ -128,14 +139,14 @@ def _why_empty(problem: LendingProblem) -> str:
 def _choose(problem: LendingProblem, solver: LendingSolver | None, spent_s: float) -> tuple[Answer, _Found]:
     """Ask the solver, check what it says, and keep the greedy choice where that is better."""
     greedy = greedy_counts(problem)
-    if solver is None or not problem.most().any():
+    if solver is None or not problem.bounds().any():
         return Answer(None), _Found(greedy, PlanStatus.GREEDY, np.inf, Fallback.NONE, "")
     answer = solver.solve(problem, greedy, solver.limits.wall_s - spent_s)
     if answer.counts is None:
         return answer, _no_answer(greedy, answer)
     # what a solver tolerates on the budget's row is taken out again
-    counts = trimmed(problem, answer.counts, problem.risk_jobs, problem.allowed_jobs)
-    broken = problem.violations(counts)
+    choice = trimmed(problem, answer.counts, problem.risk_jobs, problem.allowed_jobs)
+    broken = problem.violations(choice)
     if broken:
         found = _no_answer(greedy, answer)
         return answer, replace(found, reason=f"the solver's choice fails the check: {broken[0]}")
@@ -143,9 +154,9 @@ def _choose(problem: LendingProblem, solver: LendingSolver | None, spent_s: floa
     reason = "the wall clock ended the search" if answer.is_cut else ""
     if answer.failure:
         reason = f"the solver failed in a part of it: {answer.failure}"
-    if problem.objective(greedy) > problem.objective(counts):
+    if problem.objective(greedy) > problem.objective(choice):
         return answer, _Found(greedy, status, answer.bound, Fallback.GREEDY_BETTER, reason)
-    return answer, _Found(counts, status, answer.bound, Fallback.NONE, reason)
+    return answer, _Found(choice, status, answer.bound, Fallback.NONE, reason)
 
 
 def _no_answer(greedy: IntArray, answer: Answer) -> _Found:
@@ -162,9 +173,13 @@ def _trim(problem: LendingProblem, found: _Found, exact_risk: ExactRisk | None) 
     """Take guests out until the exact risk fits the budget."""
     if exact_risk is None:
         return found
-    counts = trimmed(problem, found.counts, exact_risk, problem.allowed_jobs)
-    reason = f"{int((found.counts - counts).sum())} guests taken out: the exact risk exceeded the budget"
-    return _Found(counts, PlanStatus.FEASIBLE, found.bound, Fallback.TRIMMED, reason, exact_risk(counts))
+
+    def risk_of(choice: IntArray) -> float:
+        return problem.ride_jobs(choice) + exact_risk(choice)
+
+    choice = trimmed(problem, found.choice, risk_of, problem.allowed_jobs)
+    reason = f"{int((found.choice - choice).sum())} guests taken out: the exact risk exceeded the budget"
+    return _Found(choice, PlanStatus.FEASIBLE, found.bound, Fallback.TRIMMED, reason, risk_of(choice))
 
 
 def _plan(
@@ -173,18 +188,13 @@ def _plan(
     members: Sequence[Sequence[str]] = (),
     effort: tuple[float, float, int] = (0.0, 0.0, 0),
 ) -> LendingPlan:
-    pairs = zip(members, found.counts.tolist(), strict=False)
     reason = found.reason
-    if not found.counts.any() and not reason:
+    if not found.choice.any() and not reason:
         reason = "nobody who fits the idle GPUs and the budget is worth the price"
     return LendingPlan(
-        counts=found.counts,
+        **plan_fields(problem, found.choice, members),
         status=found.status,
-        objective=problem.objective(found.counts),
         bound=found.bound,
-        risk_jobs=problem.risk_jobs(found.counts),
-        send_backs=problem.send_backs(found.counts),
-        job_ids=tuple(job_id for ids, count in pairs for job_id in ids[:count]),
         exact_risk_jobs=found.exact,
         work=effort[0],
         wall_s=effort[1],
@@ -193,3 +203,18 @@ def _plan(
         reason=reason,
         value_unit=problem.value_unit,
     )
+
+
+def plan_fields(
+    problem: LendingProblem, choice: IntArray, members: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """The fields of a plan that follow from its choice alone."""
+    return {
+        "counts": problem.starts_of(choice),
+        "rides": tuple(np.flatnonzero(problem.rides_of(choice)).tolist()),
+        "job_ids": problem.started(members, choice),
+        "objective": problem.objective(choice),
+        "risk_jobs": problem.risk_jobs(choice),
+        "ride_jobs": problem.ride_jobs(choice),
+        "send_backs": problem.send_backs(choice),
+    }

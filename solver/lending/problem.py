@@ -1,7 +1,8 @@
 """The lending problem of one instant, and the plan that answers it."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -9,11 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solver.lending.curves import FloatArray, RiskLines
+from solver.lending.rides import RideRows, started
 from solver.lending.send_backs import SendBacks
 from solver.placement.cells import PlaceRows
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Vector = NDArray[Any]
+"""One number per class, and maybe one per ride after them."""
 
 TOLERANCE: Final = 1e-5
 """Slack, relative to the side it is compared with, that rounding may use up: ten times a solver's own."""
@@ -81,6 +85,12 @@ class LendingProblem:
     classes that must run to their end and y_jk over those that can be sent back and then repeat a share
     of at least s_j (`solver.lending.send_backs`).
 
+    Where jobs may ride with others (`solver.lending.rides`), a binary u_q for each candidate gains value_q -
+    price x charge_q, takes charge_q of the budget and one job of its class: n_c + sum_q u_q <= count_c.
+
+    A *choice* is what solvers look for: the counts, class by class, and after them the rides, 0 or 1 each;
+    one that is as long as the counts lets nobody ride.
+
     Attributes:
         pool: (classes,) rank of the pool.
         width_gpus: (classes,) of one job.
@@ -100,6 +110,7 @@ class LendingProblem:
             time to be back; None: all of it. Of those that must run to their end it means nothing.
         utility: how pools are treated; None where the values say it all.
         placeability: rows of what fits the nodes; None where only counts are planned.
+        rides: candidates for riding; None where nobody may.
 
     Raises:
         ValueError: if shapes differ or a number makes no sense.
@@ -120,6 +131,7 @@ class LendingProblem:
     repeats: FloatArray | None = None
     utility: Utility | None = None
     placeability: Placeability | None = None
+    rides: RideRows | None = None
 
     def __post_init__(self) -> None:
         shape = self.pool.shape
@@ -134,6 +146,8 @@ class LendingProblem:
             raise ValueError("placeability is of other classes")
         if self.repeats is not None and self.repeats.shape != shape:
             raise ValueError("repeats has one entry per class")
+        if self.rides is not None and (self.rides.of_class >= shape[0]).any():
+            raise ValueError("a ride is of a class that there is not")
         self._check_numbers()
 
     def _check_numbers(self) -> None:
@@ -156,9 +170,17 @@ class LendingProblem:
         return int(self.pool.size)
 
     @property
+    def num_rides(self) -> int:
+        """Candidates for riding."""
+        return 0 if self.rides is None else self.rides.size
+
+    @property
     def value_unit(self) -> float:
-        """Value of the dearest job that waits, 1 where none is worth anything: the unit solvers count in."""
-        return float(self.value.max(initial=0.0)) or 1.0
+        """Value of the dearest start or ride, 1 where none is worth anything: the unit solvers count in."""
+        dearest = float(self.value.max(initial=0.0))
+        if self.rides is not None:
+            dearest = max(dearest, float(self.rides.value.max(initial=0.0)))
+        return dearest or 1.0
 
     @property
     def allowed_jobs(self) -> float:
@@ -172,9 +194,50 @@ class LendingProblem:
             fits = np.where(self.is_requeueable, fits, 0)
         return np.asarray(fits, dtype=np.int64)
 
-    def lent_ahead(self, counts: IntArray | FloatArray) -> FloatArray:
+    def most_rides(self) -> IntArray:
+        """(rides,) 1 for those that may be chosen by budget and are worth their price, else 0."""
+        if self.rides is None:
+            return np.zeros(0, dtype=np.int64)
+        pays = self.rides.value > self.price * self.rides.charge_jobs
+        return (self._may_ride(self.rides) & pays).astype(np.int64)
+
+    def _may_ride(self, rides: RideRows) -> BoolArray:
+        """(rides,) whether the budget allows each by itself; without one it is as with those who start."""
+        if self.budget_jobs > 0.0:
+            return np.asarray(rides.is_open & (rides.charge_jobs <= self.allowed_jobs))
+        return np.asarray(rides.is_open & (rides.charge_jobs == 0.0) & self.is_requeueable[rides.of_class])
+
+    def bounds(self) -> IntArray:
+        """(classes + rides,) the most of each entry of a choice."""
+        return np.concatenate([self.most(), self.most_rides()])
+
+    def with_lines_budget(self, budget_jobs: float) -> "LendingProblem":
+        """The same problem when the lines may use so much, as they say too much or too little of the risk.
+
+        Charges of rides are no lines: each still takes the same share of the budget, and costs its price.
+        """
+        if self.rides is None or self.budget_jobs <= 0.0:
+            return replace(self, budget_jobs=budget_jobs)
+        rides = self.rides.scaled(budget_jobs / self.budget_jobs, self.price)
+        return replace(self, budget_jobs=budget_jobs, rides=rides)
+
+    def starts_of(self, choice: Vector) -> Vector:
+        """(classes,) the counts of a choice."""
+        return choice[: self.num_classes]
+
+    def rides_of(self, choice: Vector) -> Vector:
+        """(rides,) which rides a choice takes."""
+        taken = choice[self.num_classes :]
+        return taken if taken.size else np.zeros(self.num_rides, dtype=choice.dtype)
+
+    def started(self, members: Sequence[Sequence[str]], choice: IntArray) -> tuple[str, ...]:
+        """Ids of the jobs that a choice starts by themselves; `members` are those of each class in order."""
+        riding = frozenset[str]() if self.rides is None else self.rides.riding(self.rides_of(choice))
+        return started(members, self.starts_of(choice).tolist(), riding)
+
+    def lent_ahead(self, choice: Vector) -> FloatArray:
         """(cells,) x: GPUs that chosen guests which must run to their end still hold."""
-        return np.asarray(np.where(self.is_requeueable, 0, counts) @ self.alive_gpus)
+        return np.asarray(np.where(self.is_requeueable, 0, self.starts_of(choice)) @ self.alive_gpus)
 
     def holds(self) -> BoolArray:
         """(levels, classes) whether a class holds GPUs at each level of `send_back`; one level without it."""
@@ -183,27 +246,34 @@ class LendingProblem:
             return np.ones((levels, self.num_classes), dtype=np.bool_)
         return self.send_back.holds(np.where(self.is_requeueable, self.repeats, 1.0))
 
-    def held_ahead(self, counts: IntArray | FloatArray) -> FloatArray:
+    def held_ahead(self, choice: Vector) -> FloatArray:
         """(levels, cells) x + y_j: the same of the chosen guests of each level and above."""
-        holds = self.holds()
+        holds, counts = self.holds(), self.starts_of(choice)
         if holds.shape[0] == 1:
             return np.asarray(counts @ self.alive_gpus)[None, :]
         return np.asarray(np.where(holds, counts, 0) @ self.alive_gpus)
 
-    def risk_jobs(self, counts: IntArray | FloatArray) -> float:
-        """Jobs expected to be slowed, by the lines."""
-        return float(self.risk.at(self.lent_ahead(counts)).sum())
+    def ride_jobs(self, choice: Vector) -> float:
+        """Jobs expected to be slowed by the rides."""
+        return 0.0 if self.rides is None else float(self.rides_of(choice) @ self.rides.charge_jobs)
 
-    def send_backs(self, counts: IntArray | FloatArray) -> float:
+    def risk_jobs(self, choice: Vector) -> float:
+        """Jobs expected to be slowed: by the lines, and by the rides."""
+        return float(self.risk.at(self.lent_ahead(choice)).sum()) + self.ride_jobs(choice)
+
+    def send_backs(self, choice: Vector) -> float:
         """Expected cost of sending guests back, by the lines, before its price."""
         if self.send_back is None:
             return 0.0
-        return float(self.send_back.at(self.held_ahead(counts)))
+        return float(self.send_back.at(self.held_ahead(choice)))
 
-    def objective(self, counts: IntArray | FloatArray) -> float:
+    def objective(self, choice: Vector) -> float:
         """What a choice is worth, whether it keeps to the rows or not."""
-        worth = float(counts @ self.value) - self.price * self.risk_jobs(counts)
-        worth -= self.send_back_price * self.send_backs(counts)
+        counts = self.starts_of(choice)
+        worth = float(counts @ self.value) - self.price * self.risk_jobs(choice)
+        if self.rides is not None:
+            worth += float(self.rides_of(choice) @ self.rides.value)
+        worth -= self.send_back_price * self.send_backs(choice)
         if self.utility is not None:
             granted = np.bincount(  # GPUs by pool
                 self.pool, weights=counts * self.width_gpus, minlength=self.utility.slope.shape[0]
@@ -211,19 +281,27 @@ class LendingProblem:
             worth += float(self.utility.at(granted.astype(float)).sum())
         return worth
 
-    def violations(self, counts: IntArray) -> tuple[str, ...]:
+    def violations(self, choice: IntArray) -> tuple[str, ...]:
         """Rows a choice breaks, in words; empty if it is a plan."""
         found: list[str] = []
-        if counts.shape != self.count.shape:
-            return (f"{counts.size} counts for {self.num_classes} classes",)
-        if (counts < 0).any() or (counts > self.count).any():
+        if choice.size not in (self.num_classes, self.num_classes + self.num_rides):
+            return (f"{choice.size} counts for {self.num_classes} classes and {self.num_rides} rides",)
+        counts = self.starts_of(choice)
+        asked = counts
+        if self.rides is not None:
+            taken = self.rides_of(choice)
+            found += self.rides.violations(taken)
+            if (taken[~self._may_ride(self.rides)] > 0).any():
+                found.append("a ride that the budget does not allow")
+            asked = counts + self.rides.by_class(taken, self.num_classes)
+        if (counts < 0).any() or (asked > self.count).any():
             found.append("a class starts more jobs than wait, or fewer than none")
         used = int(counts @ self.width_gpus)
         if used > self.idle_gpus:
             found.append(f"{used} GPUs of {self.idle_gpus} idle ones")
         if self.budget_jobs <= 0.0 and bool((counts[~self.is_requeueable] > 0).any()):
             found.append("a guest that must run to its end, without a budget")
-        risk = self.risk_jobs(counts)
+        risk = self.risk_jobs(choice)
         if risk > self.allowed_jobs:
             found.append(f"{risk:.6g} jobs expected to be slowed, {self.budget_jobs:.6g} allowed")
         if self.placeability is not None:
@@ -298,7 +376,9 @@ class LendingPlan:
         fallback: what stood in for the solver's own answer.
         reason: in words, why the plan is empty or a fallback.
         is_cut: the wall clock ended a solve, or left no time for another: the plan need not repeat.
-        value_unit: value of the dearest job that waited (`LendingProblem.value_unit`).
+        value_unit: value of the dearest start or ride (`LendingProblem.value_unit`).
+        rides: numbers of the candidates that ride, in the order of `LendingProblem.rides`.
+        ride_jobs: jobs that these are expected to slow; part of `risk_jobs` and of `exact_risk_jobs`.
     """
 
     counts: IntArray
@@ -318,6 +398,14 @@ class LendingPlan:
     drawn_jobs: float | None = None
     drawn_error: float | None = None
     value_unit: float = 1.0
+    rides: tuple[int, ...] = ()
+    ride_jobs: float = 0.0
+
+    def choice(self, problem: LendingProblem) -> IntArray:
+        """(classes + rides,) what it chose of the problem that it answers."""
+        taken = np.zeros(problem.num_rides, dtype=np.int64)
+        taken[list(self.rides)] = 1
+        return np.concatenate([self.counts, taken])
 
     def said(self) -> dict[str, Any]:
         """Everything but names and seconds as plain values: what is not proven is None, not infinite."""

@@ -1,9 +1,9 @@
 """The lending problem as rows and columns of a mixed-integer program.
 
-Columns: counts of the classes, then per cell GPUs lent ahead x and jobs slowed r, then the same for
-sending back (z, q), level by level, then utilities of pools. Jobs slowed are counted in units of the budget
-and value in units of the dearest job, so that coefficients stay near 1: unscaled, budgets of a hundredth of
-a job and values of thousands kept the solver from its own tolerances.
+Columns: counts of the classes, then rides (0 or 1), then per cell GPUs lent ahead x and jobs slowed r, then
+the same for sending back (z, q), level by level, then utilities of pools. Jobs slowed are counted in units of
+the budget and value in units of the dearest job, so that coefficients stay near 1: unscaled, budgets of a
+hundredth of a job and values of thousands kept the solver from its own tolerances.
 """
 
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ class Program:
 
     Attributes:
         cost, low, high: (columns,).
-        is_integer: (columns,); the first `num_classes` columns are the counts.
-        num_classes: how many.
+        is_integer: (columns,); the first `num_chosen` columns are the choice: counts, then rides.
+        num_chosen: how many.
         rows, columns, entries: nonzeros of A, by row and then by column.
         row_low, row_high: (rows,).
         value_unit: objective in the problem's unit per unit of `cost`.
@@ -41,7 +41,7 @@ class Program:
     low: FloatArray
     high: FloatArray
     is_integer: BoolArray
-    num_classes: int
+    num_chosen: int
     rows: IntArray
     columns: IntArray
     entries: FloatArray
@@ -55,10 +55,13 @@ class _Rows:
 
     def __init__(self, problem: LendingProblem, most: IntArray, value_unit: float) -> None:
         self._cost = [problem.value / value_unit]
-        self._low = [np.zeros(problem.num_classes)]
+        self._low = [np.zeros(problem.num_classes + problem.num_rides)]
         self._high = [most.astype(float)]
-        self._num_columns = problem.num_classes
-        self._num_classes = problem.num_classes
+        if problem.rides is not None:
+            worth = problem.rides.value - problem.price * problem.rides.charge_jobs
+            self._cost.append(worth / value_unit)
+            self._high.append(problem.most_rides().astype(float))
+        self._num_columns = self._num_chosen = problem.num_classes + problem.num_rides
         self._value_unit = value_unit
         self._rows: list[IntArray] = []
         self._columns: list[IntArray] = []
@@ -84,13 +87,13 @@ class _Rows:
 
     def done(self) -> Program:
         columns = self._num_columns
-        is_integer = np.arange(columns) < self._num_classes
+        is_integer = np.arange(columns) < self._num_chosen
         return Program(
             cost=np.concatenate(self._cost),
             low=np.concatenate(self._low),
             high=np.concatenate(self._high),
             is_integer=is_integer,
-            num_classes=self._num_classes,
+            num_chosen=self._num_chosen,
             rows=np.concatenate(self._rows),
             columns=np.concatenate(self._columns),
             entries=np.concatenate(self._entries),
@@ -114,6 +117,7 @@ def program_of(problem: LendingProblem) -> Program:
         for units, available in pairs:
             needed = np.flatnonzero(units)
             rows.row(needed, units[needed], -np.inf, available)
+    _add_rides(rows, problem)
     return rows.done()
 
 
@@ -125,16 +129,39 @@ def reach_gpus(problem: LendingProblem, most: IntArray) -> FloatArray:
 
 
 def _add_risk(rows: _Rows, problem: LendingProblem, most: IntArray, value_unit: float) -> None:
+    """Jobs slowed in each cell, and the row of the budget, on which rides are charged too."""
+    if problem.budget_jobs <= 0.0:
+        return
     bound = np.where(problem.is_requeueable, 0, most)
     at_most = float(problem.risk.at(reach_gpus(problem, bound)).sum())
-    if at_most <= _LEAST_JOBS or problem.budget_jobs <= 0.0:
+    charges = np.zeros(0) if problem.rides is None else problem.rides.charge_jobs * problem.most_rides()
+    riders = np.flatnonzero(charges)
+    slowed, unit = np.zeros(0, dtype=np.int64), problem.budget_jobs
+    if at_most > _LEAST_JOBS:
+        unit = max(min(problem.budget_jobs, at_most), _LEAST_JOBS)
+        alive = np.where(problem.is_requeueable[:, None], 0.0, problem.alive_gpus)
+        cost = -problem.price * unit / value_unit
+        slowed = _add_curves(rows, problem.risk, alive, bound, (unit, cost))
+    columns = np.concatenate([problem.num_classes + riders, slowed])
+    if at_most + float(charges.sum()) > problem.budget_jobs and columns.size:
+        # a tiny risk of the lines is no unit for the charges
+        of_row = problem.budget_jobs if riders.size else unit
+        entries = np.concatenate([charges[riders] / of_row, np.full(slowed.size, unit / of_row)])
+        rows.row(columns, entries, -np.inf, problem.budget_jobs / of_row)
+
+
+def _add_rides(rows: _Rows, problem: LendingProblem) -> None:
+    """Who rides does not start, and of each group ride only so many."""
+    if problem.rides is None:
         return
-    unit = max(min(problem.budget_jobs, at_most), _LEAST_JOBS)
-    alive = np.where(problem.is_requeueable[:, None], 0.0, problem.alive_gpus)
-    cost = -problem.price * unit / value_unit
-    slowed = _add_curves(rows, problem.risk, alive, bound, (unit, cost))
-    if at_most > problem.budget_jobs and slowed.size:
-        rows.row(slowed, np.ones(slowed.size), -np.inf, problem.budget_jobs / unit)
+    open_ones = problem.most_rides() > 0
+    for one in np.unique(problem.rides.of_class[open_ones]).tolist():
+        own = problem.num_classes + np.flatnonzero((problem.rides.of_class == one) & open_ones)
+        rows.row(np.append(one, own), np.ones(own.size + 1), -np.inf, float(problem.count[one]))
+    for member, most in zip(problem.rides.member > 0.0, problem.rides.most.tolist(), strict=True):
+        columns = problem.num_classes + np.flatnonzero(member & open_ones)
+        if columns.size > most:
+            rows.row(columns, np.ones(columns.size), -np.inf, most)
 
 
 def _add_send_backs(rows: _Rows, problem: LendingProblem, most: IntArray, value_unit: float) -> None:

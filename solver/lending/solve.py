@@ -34,7 +34,8 @@ class Answer:
     """What a solver came back with. It is not believed: `plan` checks it.
 
     Attributes:
-        counts: (classes,) jobs to start; None if it has no choice to offer.
+        counts: (classes + rides,) jobs to start, and who rides (`LendingProblem`); None if it has no choice
+            to offer.
         bound: no choice for the problem that was asked is worth more; infinite if it cannot say.
         is_proven: it stopped because the gap was reached.
         is_cut: the wall clock ended it.
@@ -68,7 +69,7 @@ class LendingSolver(Protocol):
         """The best choice found within the limits.
 
         Args:
-            problem: has at least one class that can start.
+            problem: has at least one class that can start, or a ride that pays.
             hint: a choice to begin with.
             wall_s: the kill switch of this solve; None for that of the limits.
         """

@@ -44,9 +44,14 @@ class StandingPlan:
         members: tuple[tuple[str, ...], ...],
         yardstick: Yardstick,
     ) -> None:
-        exact, lines = plan.exact_risk_jobs, plan.risk_jobs
-        margin = exact / lines if exact is not None and lines > 0.0 else 1.0
-        self._open = OpenPlan(problem, plan.counts, members, margin)
+        exact, lines = plan.exact_risk_jobs, plan.risk_jobs - plan.ride_jobs
+        margin = (exact - plan.ride_jobs) / lines if exact is not None and lines > 0.0 else 1.0
+        rides: dict[str, float] = {}
+        if problem.rides is not None:
+            charges = problem.rides.charge_jobs.tolist()
+            rides = {problem.rides.job_ids[k]: charges[k] for k in plan.rides}
+            members = tuple(tuple(one for one in ids if one not in rides) for ids in members)
+        self._open = OpenPlan(problem, plan.counts, members, margin, rides)
         self._yardstick = yardstick
         self._prices_send_backs = problem.send_back is not None
 

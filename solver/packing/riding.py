@@ -135,8 +135,20 @@ class Riding:
         else:
             ahead = self._lender.look_ahead(now_s) if look is None else look
             chosen = choose_rides(options, lambda ride: self._accept(ride, ahead, now_s, allowed), _REFUSALS)
-        self._proposed = {ride.job.job_id: ride for ride in chosen}
+        self.propose(chosen)
         return chosen
+
+    def propose(self, rides: Sequence[Ride]) -> None:
+        """These are proposed, and no others: a plan has chosen them."""
+        self._proposed = {ride.job.job_id: ride for ride in rides}
+
+    def all_priced(self, now_s: float) -> list[Ride]:
+        """Rides that make nobody late and pay, each with the jobs that it alone is expected to slow."""
+        options = self.options(now_s, ())
+        if not options or self._terms.only_inside:
+            return options
+        look = self._lender.look_ahead(now_s)
+        return [self.priced(ride, look, now_s) for ride in options]
 
     def options(self, now_s: float, without: Collection[str]) -> list[Ride]:
         """Rides that make nobody late and pay, worthiest first, not priced.

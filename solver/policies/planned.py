@@ -1,6 +1,6 @@
 """Own lane, and a lending plan: which early starts together are worth most within the budget."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -12,19 +12,21 @@ from domain.plans import Plan
 from solver.explain.weighed import Weighed
 from solver.lender_settings import LenderSettings
 from solver.lending.classes import Candidates, JobClasses, group
-from solver.lending.curves import MOST_BUDGETS
+from solver.lending.curves import MOST_BUDGETS, FloatArray
 from solver.lending.decomposed import DecomposedSolver
 from solver.lending.drawn import Draws, passed_draws
 from solver.lending.log import PlanLog
 from solver.lending.milp import HighsSolver
 from solver.lending.plan import plan_lending
 from solver.lending.problem import IntArray, LendingPlan, LendingProblem, Placeability, placeability
+from solver.lending.rides import RideRows, best_rides, ride_rows
 from solver.lending.send_backs import by_levels, level_of
 from solver.lending.solve import Limits
 from solver.lending.standing import StandingPlan, Yardstick
 from solver.lending.value import FAIRNESS, PoolsNow, PoolTerms, ValueSettings, job_values
 from solver.lending.verify import Situation, Verified, verify
 from solver.lookahead import Guests, LookAhead
+from solver.packing.rides import Ride
 from solver.placement.room import Gang
 from solver.policies import anticipatory
 from solver.policies.anticipatory import Anticipatory
@@ -36,6 +38,8 @@ _REPLAY_LIMITS: Final = replace(_LIMITS, wall_s=120.0)
 _PART_OF_BUDGET: Final = 0.1
 """Of what is left of the budget, the part one plan may use: there will be others."""
 _LEAST_CANDIDATES: Final = 2
+_NEW_RIDERS: Final = 1
+"""Of one host, by one plan: what a host loses to a rider, and may lose, is told of that rider alone."""
 _WHOLE_UP_TO: Final = 8_000
 """Classes that are solved whole: up to some 50,000 GPUs that is faster than by groups of pools."""
 
@@ -88,10 +92,22 @@ class Planned(Anticipatory):
 
     Where nodes are known, the program has rows that say which gangs can be placed at once beside what is
     kept for the next ones in line, so a plan that is carried out as a whole leaves nobody without nodes.
+
+    Where jobs may ride with others (`ride_options`), the same program chooses who rides: a ride is one more
+    way to start a job early, which takes no idle GPUs. So a plan is then made also while none is idle.
+
+    Attributes:
+        last_plan: the last lending plan that was made.
+        ride_options: asked at the instant of a plan, once lanes are served, for the rides that are possible
+            then, priced; None where nobody rides.
     """
+
+    ride_options: Callable[[float], Sequence[Ride]] | None = None
 
     def __init__(self, context: PolicyContext, settings: PlannedSettings) -> None:
         super().__init__(context, settings)
+        if self._riding is not None:
+            self.ride_options = self._riding.all_priced
         self._fairness = FAIRNESS[settings.fairness]
         self._plan_s = settings.plan_s
         self._asks_plan = settings.between is Between.PLAN
@@ -105,6 +121,8 @@ class Planned(Anticipatory):
         self._jobs: dict[str, Job] = {}
         self._kinds: dict[str | None, int] = {}
         self._planned_s = -np.inf
+        self._full_planned_s = -np.inf
+        self._rides: list[Ride] | None = None
         self._weighed: Weighed | None = None
         self.last_plan: LendingPlan | None = None
         self._behind: LendingPlan | None = None
@@ -133,7 +151,8 @@ class Planned(Anticipatory):
     def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Serve the lanes, sending guests back if need be; then lend what may be lent."""
         self._behind = None
-        return super().decide(now_s, idle_gpus)
+        self._rides = None
+        return self._without_lost_hosts(super().decide(now_s, idle_gpus))
 
     def plan_behind(self) -> Mapping[str, Any] | None:
         """What is known of the plan behind the last decision; None if it was answered greedily."""
@@ -142,20 +161,51 @@ class Planned(Anticipatory):
     def _lend(self, idle_gpus: int, now_s: float) -> None:
         # asked again at the instant of a plan, it plans again: plans are proposals
         self._weighed = None
-        if now_s == self._planned_s or now_s >= self._planned_s + self._plan_s:
-            fitting = [
-                job
-                for job in self._jobs.values()
-                if job.num_gpus <= idle_gpus and job.job_id not in self._lender.lanes.due
-            ]
-            if len(fitting) >= _LEAST_CANDIDATES:
-                self._planned_s = now_s
-                self._plan(fitting, idle_gpus, now_s)
-                return
-        if self._asks_plan and self._standing is not None:
+        if self._is_due(self._planned_s, now_s) and self._plan_all(idle_gpus, now_s):
+            self._planned_s = now_s
+        elif self._asks_plan and self._standing is not None:
             self._lend_by_plan(self._standing, idle_gpus, now_s)
         else:
             super()._lend(idle_gpus, now_s)
+
+    def _ride(self, now_s: float) -> Sequence[Ride]:
+        """Those that the plan of this instant chose; in between, as in `anticipatory`."""
+        is_asked = self.ride_options is not None and self._rides is None and not self._proposed
+        if is_asked and self._is_due(max(self._planned_s, self._full_planned_s), now_s):
+            # no GPU is idle, or nobody fits: that is no plan of the idle GPUs that there will be
+            self._weighed = None
+            self._full_planned_s = now_s
+            self._plan_all(0, now_s)
+        return super()._ride(now_s) if self._rides is None else self._rides
+
+    def _is_due(self, last_s: float, now_s: float) -> bool:
+        return now_s == last_s or now_s >= last_s + self._plan_s
+
+    def _plan_all(self, idle_gpus: int, now_s: float) -> bool:
+        """Weigh all who could start or ride, if they are enough to be weighed."""
+        waiting = {job_id: job for job_id, job in self._jobs.items() if job_id not in self._lender.lanes.due}
+        asked = self.ride_options(now_s) if waiting and self.ride_options is not None else ()
+        options = best_rides([ride for ride in asked if ride.job.job_id in waiting])
+        riders = {ride.job.job_id for ride in options}
+        fitting = [job for job in waiting.values() if job.num_gpus <= idle_gpus or job.job_id in riders]
+        if len(fitting) < _LEAST_CANDIDATES and not options:
+            return False
+        self._plan(fitting, options, idle_gpus, now_s)
+        return True
+
+    def _without_lost_hosts(self, plan: Plan) -> Plan:
+        """Nobody rides with a guest that is sent back."""
+        gone = {job.job_id for job in plan.send_backs}
+        lost = {ride.job.job_id for ride in self._rides or () if ride.host.job_id in gone}
+        if not lost:
+            return plan
+        for job_id in sorted(lost):
+            self._offer(self._proposed.pop(job_id)[0])
+        return replace(
+            plan,
+            starts=tuple(start for start in plan.starts if start.job.job_id not in lost),
+            placements=tuple(place for place in plan.placements if place.job_id not in lost),
+        )
 
     def _lend_by_plan(self, standing: StandingPlan, idle_gpus: int, now_s: float) -> None:
         """Answer single jobs from the plan that stands."""
@@ -173,7 +223,7 @@ class Planned(Anticipatory):
             ),
         )
 
-    def _plan(self, fitting: list[Job], idle_gpus: int, now_s: float) -> None:
+    def _plan(self, fitting: list[Job], options: list[Ride], idle_gpus: int, now_s: float) -> None:
         look = self._look = self._lender.look_ahead(now_s)
         left = self._lender.budget.left(now_s)
         candidates = self._candidates(fitting, look, now_s)
@@ -182,13 +232,16 @@ class Planned(Anticipatory):
         classes = group(candidates)
         terms = self._pool_terms(classes, idle_gpus)
         problem = self._problem(classes, terms, look, idle_gpus, left)
+        problem = replace(problem, rides=self._ride_rows(options, classes, terms.factor / mean_value))
+
+        def chosen(choice: IntArray) -> list[Job]:
+            starts = (self._jobs[job_id] for job_id in problem.started(classes.members, choice))
+            return [job for job in starts if not self._lender.may_send_back(job)]
+
         plan = plan_lending(
-            problem,
-            self._solver,
-            lambda counts: self._exact_risk(classes, counts, look),
-            classes.members,
+            problem, self._solver, lambda choice: self._exact_risk(chosen(choice), look), classes.members
         )
-        plan = passed_draws(problem, plan, self._draws(classes, now_s), classes.members)
+        plan = passed_draws(problem, plan, self._draws(chosen, now_s), classes.members)
         self.last_plan = self._behind = plan
         self._log.add(plan)
         if self._asks_plan:
@@ -206,6 +259,12 @@ class Planned(Anticipatory):
             solver=self._solver,
             exact_risk=self._risk_of,
         )
+        self._rides = [options[number] for number in plan.rides]
+        if self._riding is not None:
+            self._riding.propose(self._rides)
+        for ride in self._rides:
+            self._pending.discard(ride.job.job_id)
+            self._proposed[ride.job.job_id] = (ride.job, ride.charge)
         for job_id in plan.job_ids:
             job = self._jobs[job_id]
             # rows are exact for GPUs of one type only
@@ -290,15 +349,13 @@ class Planned(Anticipatory):
         gangs = zip(classes.width_gpus.tolist(), classes.kind.tolist(), strict=True)
         return placeability(self._room.rows([Gang(width, types[kind]) for width, kind in gangs]))
 
-    def _chosen(self, classes: JobClasses, counts: IntArray) -> list[Job]:
-        return [
-            self._jobs[job_id]
-            for ids, count in zip(classes.members, counts.tolist(), strict=True)
-            for job_id in ids[:count]
-        ]
+    def _ride_rows(self, options: Sequence[Ride], classes: JobClasses, factor: FloatArray) -> RideRows | None:
+        """Rides in the values of the plan; `factor` (pools,) is on the value of each pool's jobs."""
+        value = [ride.value * factor[self._lender.rank[ride.job.pool]] for ride in options]
+        room = dict.fromkeys((ride.host.job_id for ride in options), _NEW_RIDERS)
+        return ride_rows(options, classes.members, np.array(value), room)
 
-    def _exact_risk(self, classes: JobClasses, counts: IntArray, look: LookAhead) -> float:
-        lent = [job for job in self._chosen(classes, counts) if not self._lender.may_send_back(job)]
+    def _exact_risk(self, lent: Sequence[Job], look: LookAhead) -> float:
         return self._risk_of(lent, look) if lent else 0.0
 
     def _risk_of(self, lent: Sequence[Job], look: LookAhead) -> float:
@@ -312,18 +369,16 @@ class Planned(Anticipatory):
         )
         return look.charge_of(guests)
 
-    def _draws(self, classes: JobClasses, now_s: float) -> Draws:
+    def _draws(self, chosen_by: Callable[[IntArray], list[Job]], now_s: float) -> Draws:
         """What fresh draws of this instant say of a choice; made when first asked for."""
         made: list[tuple[Situation, list[Job]]] = []
 
-        def draws(counts: IntArray) -> Verified:
+        def draws(choice: IntArray) -> Verified:
             if not made:
                 waiting = self._lender.beyond_lanes()
                 made.append((self._lender.situation(now_s, waiting), waiting))
             situation, waiting = made[0]
-            chosen = {
-                job.job_id for job in self._chosen(classes, counts) if not self._lender.may_send_back(job)
-            }
+            chosen = {job.job_id for job in chosen_by(choice)}
             starts = np.array([job.job_id in chosen for job in waiting], dtype=np.bool_)
             return verify(situation, starts, round(now_s) % 2**32)
 

@@ -91,7 +91,7 @@ def test_a_solver_that_does_not_stop_is_ended_and_the_next_question_is_answered(
     program = program_of(hard_problem())
     endless = Request(
         model_proto(program).SerializeToString(),
-        program.num_classes,
+        program.num_chosen,
         gap=0.0,
         nodes=10**7,
         seed=1,
