@@ -34,8 +34,8 @@ class Asked(NamedTuple):
 
 ROWS: Final = (
     Asked(LENDING, "anticipatory"),
-    Asked(PACKING, "packing:objective=promise:liss=on:lgrr=off"),
-    Asked(BOTH, "anticipatory:packing=on:liss=on"),
+    Asked(PACKING, "anticipatory:eps=0:packing=on"),
+    Asked(BOTH, "anticipatory:packing=on"),
 )
 """Several rows of a series are several points of it, such as budgets."""
 
