@@ -32,7 +32,7 @@ class PlanLog:
         self._gaps.append(plan.gap)
         self._rounds += plan.rounds
         self._work += plan.work
-        self._starts += int(plan.counts.sum())
+        self._starts += int(plan.counts.sum()) + len(plan.rides)
         self._risk_jobs += plan.risk_jobs if plan.exact_risk_jobs is None else plan.exact_risk_jobs
 
     def as_report(self) -> dict[str, Any]:

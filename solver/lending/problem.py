@@ -411,7 +411,7 @@ class LendingPlan:
         """Everything but names and seconds as plain values: what is not proven is None, not infinite."""
         said = {
             "status": self.status.value,
-            "starts": int(self.counts.sum()),
+            "starts": int(self.counts.sum()) + len(self.rides),
             "objective": self.objective,
             "bound": self.bound,
             "gap": self.gap,
