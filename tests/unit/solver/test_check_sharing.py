@@ -160,9 +160,12 @@ def test_only_a_policy_that_may_suspends_and_only_who_runs():
     assert rules(before, stops, replace(ANYBODY, may_suspend=False)) == [PlanRule.SUSPENDED_BUT_MAY_NOT_BE]
     assert rules(before, stops, replace(PACKS, may_suspend=True)) == [PlanRule.SUSPENDED_BUT_MAY_NOT_BE]
     assert rules(before, Plan(suspends=(RIDER,)), ANYBODY) == [PlanRule.SUSPENDS_WHAT_DOES_NOT_RUN]
-    assert rules(before, replace(stops, starts=(Start(HOST, False),)), ANYBODY) == [
+    moves = replace(stops, starts=(Start(HOST, False),))
+    assert rules(before, moves, ANYBODY) == []
+    assert rules(before, moves, replace(ANYBODY, may_suspend=False)) == [
         PlanRule.NAMED_TWICE,
         PlanRule.STARTS_WHAT_DOES_NOT_WAIT,
+        PlanRule.SUSPENDED_BUT_MAY_NOT_BE,
     ]
     stranger = Plan(suspends=(of("stranger", 1),))
     assert rules(before, stranger, ANYBODY) == [PlanRule.UNKNOWN_JOB]
