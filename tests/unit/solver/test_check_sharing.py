@@ -160,9 +160,11 @@ def test_only_a_policy_that_may_suspends_and_only_who_runs():
     assert rules(before, stops, replace(ANYBODY, may_suspend=False)) == [PlanRule.SUSPENDED_BUT_MAY_NOT_BE]
     assert rules(before, stops, replace(PACKS, may_suspend=True)) == [PlanRule.SUSPENDED_BUT_MAY_NOT_BE]
     assert rules(before, Plan(suspends=(RIDER,)), ANYBODY) == [PlanRule.SUSPENDS_WHAT_DOES_NOT_RUN]
-    moves = replace(stops, starts=(Start(HOST, False),))
-    assert rules(before, moves, ANYBODY) == []
-    assert rules(before, moves, replace(ANYBODY, may_suspend=False)) == [
+    moved = replace(stops, starts=(Start(HOST, False),))
+    assert rules(before, moved, ANYBODY) == []
+    twice = replace(moved, starts=(*moved.starts, Start(HOST, False)))
+    assert PlanRule.NAMED_TWICE in rules(before, twice, ANYBODY)
+    assert rules(before, moved, replace(ANYBODY, may_suspend=False)) == [
         PlanRule.NAMED_TWICE,
         PlanRule.STARTS_WHAT_DOES_NOT_WAIT,
         PlanRule.SUSPENDED_BUT_MAY_NOT_BE,
