@@ -170,7 +170,7 @@ class Riding:
         return replace(ride, charge=look.charge_of(self._held(ride, now_s)))
 
     def allowed_loss(self, now_s: float) -> dict[str, float]:
-        """Most of its speed that each running job may lose to riders: `sigma`, as long as it has time to lose.
+        """Most of its speed that a running job may lose to riders: `sigma`, as long as it has time to lose.
 
         How long it may do so is in `ride_options`; who ends late the judge of the whole schedule tells.
         """
