@@ -29,7 +29,7 @@ class CheckedPlans(PlanCheck):
         policy: whose plans they are, to say so.
         may_share: whether a job has consented to share its GPUs; nobody has where it is not given.
         allowed_loss: what of its speed each job may lose at an instant (`PlanState.allowed_loss`); asked of
-            plans that place jobs. None: nobody may lose any.
+            plans that place jobs on GPUs of others. None: nobody may lose any.
     """
 
     def __init__(
@@ -85,13 +85,18 @@ class CheckedPlans(PlanCheck):
         if plan == NOTHING:
             return
         state = self.state(now_s, idle_gpus)
-        if self._allowed_loss is not None and plan.placements:
+        if self._allowed_loss is not None and self._joins(plan):
             state = replace(state, allowed_loss=self._allowed_loss(now_s))
         faults = check_plan(state, plan, self._options)
         if faults:
             listed = "; ".join(map(str, faults))
             raise PlanError(f"the plan of {self._policy} at {now_s} s breaks {len(faults)} rule(s): {listed}")
         self._carry_out(plan)
+
+    def _joins(self, plan: Plan) -> bool:
+        """Whether a plan places a job on a GPU that somebody has."""
+        workers = self._places.workers
+        return any((gpu.node, gpu.index) in workers for one in plan.placements for gpu in one.gpus)
 
     def _carry_out(self, plan: Plan) -> None:
         for job in (*plan.send_backs, *plan.suspends):

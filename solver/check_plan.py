@@ -100,7 +100,7 @@ def _naming(scene: Scene) -> Iterator[PlanFault]:
     named = [*plan.send_backs, *plan.suspends, *plan.conversions, *starts]
     jobs = {job.job_id: job for job in named}
     times = Counter(job.job_id for job in named) if len(jobs) < len(named) else {}
-    moved = _moved(plan)
+    moved = _moved(scene)
     for job_id, job in jobs.items():
         known = scene.state.known.get(job_id)
         if known is None or (known.job is not job and known.job != job):
@@ -109,15 +109,15 @@ def _naming(scene: Scene) -> Iterator[PlanFault]:
             yield fault(PlanRule.NAMED_TWICE, job, f"is named {times[job_id]} times")
 
 
-def _moved(plan: Plan) -> frozenset[str]:
-    """Who is suspended and starts again at once, on other GPUs."""
-    suspended = {job.job_id for job in plan.suspends}
-    return frozenset(start.job.job_id for start in plan.starts if start.job.job_id in suspended)
+def _moved(scene: Scene) -> frozenset[str]:
+    """Who is suspended and starts again at once, on other GPUs; nobody where nobody may be suspended."""
+    suspended = {job.job_id for job in scene.plan.suspends} if scene.options.may_suspend else set()
+    return scene.started & suspended
 
 
 def _capacity(scene: Scene) -> Iterator[PlanFault]:
     """Whoever starts must wait, and find idle GPUs or those of jobs that are stopped; a rider needs none."""
-    room, is_told, moved = scene.idle_gpus, False, _moved(scene.plan)
+    room, is_told, moved = scene.idle_gpus, False, _moved(scene)
     for job, _ in scene.plan.starts:
         runs_as = scene.runs_as(job)
         if runs_as in (Standing.OWN, Standing.GUEST) and job.job_id not in moved:

@@ -169,6 +169,15 @@ class Riding:
         """A ride with the jobs that it is expected to slow."""
         return replace(ride, charge=look.charge_of(self._held(ride, now_s)))
 
+    def allowed_loss(self, now_s: float) -> dict[str, float]:
+        """Most of its speed that a running job may lose to riders: `sigma`, as long as it has time to lose.
+
+        How long it may do so is in `ride_options`; who ends late the judge of the whole schedule tells.
+        """
+        self._lender.tolerance.refresh(now_s)
+        jobs = (job for job, _ in self._running.values())
+        return {job.job_id: self._terms.sigma for job in jobs if self._slack_s(job, now_s) > 0.0}
+
     def _accept(self, ride: Ride, look: LookAhead, now_s: float, allowed: float) -> float | None:
         held = self._held(ride, now_s)
         charge = look.charge_of(held)

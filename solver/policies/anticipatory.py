@@ -1,6 +1,6 @@
 """Own lane, and lending by forecast: what may be lent now without a lane noticing later."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -79,6 +79,10 @@ class Anticipatory:
     def alone(self, job: Job, now_s: float) -> None:
         """A rider has GPUs of its own."""
         self._lender.alone(job, now_s)
+
+    def allowed_loss(self, now_s: float) -> Mapping[str, float]:
+        """Share of its speed that a running job may lose to riders, by id; nobody may without `packing`."""
+        return {} if self._riding is None else self._riding.allowed_loss(now_s)
 
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""

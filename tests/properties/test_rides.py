@@ -53,7 +53,7 @@ def test_riding_makes_nobody_late_and_keeps_the_rules_of_packing(work: Workload,
     alone = replay(
         work, "anticipatory", {"lives": "true", "arrivals": "true", "eps": "0"}, may_see_truth=True
     )
-    done = replay(work, "anticipatory", asked, may_see_truth=True, pairs=PAIRS)
+    done = replay(work, "anticipatory", asked, may_see_truth=True, pairs=PAIRS, checks_plans=True)
     assert late(work, done.schedule) <= late(work, alone.schedule)
     told = check_packed(
         work.jobs,
@@ -64,5 +64,5 @@ def test_riding_makes_nobody_late_and_keeps_the_rules_of_packing(work: Workload,
         durations={name: one.duration_s for name, one in work.outcomes.items()},
     )
     assert told == ()
-    again = replay(work, "anticipatory", asked, may_see_truth=True, pairs=PAIRS)
+    again = replay(work, "anticipatory", asked, may_see_truth=True, pairs=PAIRS, checks_plans=True)
     assert again.schedule == done.schedule

@@ -164,6 +164,11 @@ def test_only_a_policy_that_may_suspends_and_only_who_runs():
     assert rules(before, moved, ANYBODY) == []
     twice = replace(moved, starts=(*moved.starts, Start(HOST, False)))
     assert PlanRule.NAMED_TWICE in rules(before, twice, ANYBODY)
+    assert rules(before, moved, replace(ANYBODY, may_suspend=False)) == [
+        PlanRule.NAMED_TWICE,
+        PlanRule.STARTS_WHAT_DOES_NOT_WAIT,
+        PlanRule.SUSPENDED_BUT_MAY_NOT_BE,
+    ]
     stranger = Plan(suspends=(of("stranger", 1),))
     assert rules(before, stranger, ANYBODY) == [PlanRule.UNKNOWN_JOB]
 
