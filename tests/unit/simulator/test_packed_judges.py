@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from data.history import from_frame, from_jobs
@@ -11,10 +12,12 @@ from domain.errors import PlanError
 from domain.jobs import Job, JobOutcome
 from domain.plans import NOTHING, Placement, Plan, Start
 from domain.schedules import Schedule
+from domain.sharing import shared_spells
 from simulator.checked import options_of
 from simulator.replay import Replay, prepare, replay
 from simulator.report import describe, reference_of
 from simulator.workload import Workload, make_workload
+from solver.packing.riding import Riding
 from solver.plan_rules import Hosts
 from solver.policies import POLICIES
 from solver.policies.base import KnowsSlack, Lends, NoSettings, PolicySpec, parse_settings
@@ -162,3 +165,36 @@ def test_a_pair_that_does_not_fit_is_no_plan(monkeypatch):
     made = prepare(workload(one="big", two="huge"), "asked", {}, pairs=TABLE, checks_plans=True)
     with pytest.raises(PlanError, match="pair-does-not-fit"):
         made.engine.run()
+
+
+def crowded() -> Workload:
+    """Two pools that lend to each other, and more jobs than GPUs."""
+    draw = np.random.default_rng(11)
+    jobs, outcomes = [], {}
+    for k in range(30):
+        pool, model = str(draw.choice(["a", "b"])), str(draw.choice(["big", "small"]))
+        submit_s, width = 60.0 * int(draw.integers(0, 60)), int(draw.choice([1, 1, 2, 4]))
+        jobs.append(Job(f"j{k:02}", pool, submit_s, width, model=model))
+        outcomes[f"j{k:02}"] = JobOutcome(f"j{k:02}", 300.0 * int(draw.integers(1, 40)))
+    quotas = {"a": 4, "b": 4}
+    made = from_frame(from_jobs(jobs, outcomes), source="test", quotas=quotas)
+    nodes = (Node("n0", 4), Node("n1", 4))
+    return make_workload(made, quotas, train_until_s=0.0, eval_from_s=0.0, nodes=nodes)
+
+
+RIDES = {"packing": "on", "eps": "0.05", "waits": "0", "sigma": "0.5", "lives": "true", "arrivals": "true"}
+
+
+@pytest.mark.parametrize("policy", ["anticipatory", "planned"])
+def test_rides_stand_before_the_judges(policy):
+    work = crowded()
+    done = replay(work, policy, RIDES, may_see_truth=True, pairs=TABLE, checks_plans=True)
+    by_id = {job.job_id: job for job in work.jobs}
+    assert len(shared_spells(by_id, done.schedule.stretches)) >= 3
+    assert faults(work, done) == []
+
+
+def test_a_ride_that_its_policy_does_not_answer_for_is_refused(monkeypatch):
+    monkeypatch.setattr(Riding, "allowed_loss", lambda *_: {})
+    with pytest.raises(PlanError, match="protected-job-shares"):
+        replay(crowded(), "anticipatory", RIDES, may_see_truth=True, pairs=TABLE, checks_plans=True)
