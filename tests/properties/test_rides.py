@@ -46,7 +46,7 @@ def late(work: Workload, schedule: Schedule) -> set[str]:
     return {name for name, end_s in ends(schedule).items() if is_slowed(end_s - reference[name])}
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(workloads(), st.booleans())
 def test_riding_makes_nobody_late_and_keeps_the_rules_of_packing(work: Workload, moves_samples: bool):
     asked = {**RIDING, "liss": "on" if moves_samples else "off"}
