@@ -26,7 +26,7 @@ class LenderSettings:
         liss: with `packing`, samples move between the workers of a job, so that it runs at their mean rate.
         sigma: most of its speed that a host may lose to all of its riders.
         gain: least that a ride has to be worth, of what the rider would be worth alone.
-        waits: how often a job waits for what a ride costs, in seconds, before it rides.
+        waits: how often a job waits for what a ride costs it and its host, in seconds, before it rides.
     """
 
     eps: float = 0.001
@@ -41,7 +41,7 @@ class LenderSettings:
     liss: bool = True
     sigma: float = 0.25
     gain: float = 0.35
-    waits: float = 1.0
+    waits: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("eps", "requeueable", "share", "finish", "kinship", "burst_weight", "sigma", "gain"):

@@ -19,6 +19,9 @@ from simulator.workload import Workload
 from solver.policies import POLICIES
 from solver.policies.base import describe_settings, setting_text
 
+RIDING = ("packing", "liss")
+"""Switches of policies that lend: they need nodes and pairs, see `tests/families/test_riding.py`."""
+
 Seen = tuple[float, str, str]
 """(instant, job, what)."""
 
@@ -28,7 +31,9 @@ def settings_choices(policy: str) -> list[dict[str, str]]:
     defaults = describe_settings(POLICIES[policy].settings)
     words = [(name, word) for name, word in defaults.items() if isinstance(word, Enum)]
     switches = [
-        {name: setting_text(not is_on)} for name, is_on in defaults.items() if isinstance(is_on, bool)
+        {name: setting_text(not is_on)}
+        for name, is_on in defaults.items()
+        if isinstance(is_on, bool) and (POLICIES[policy].packs or name not in RIDING)
     ]
     others = [{name: other.value} for name, word in words for other in type(word) if other is not word]
     return [{}, *others, *switches]

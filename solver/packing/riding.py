@@ -115,6 +115,10 @@ class Riding:
         self._rest.pop(job.job_id, None)
         self._left.pop(job.job_id, None)
 
+    def forget(self) -> None:
+        """What was proposed and not carried out is over."""
+        self._proposed.clear()
+
     def choose(
         self, now_s: float, without: Collection[str], look: LookAhead | None, allowed: float
     ) -> list[Ride]:
@@ -126,7 +130,6 @@ class Riding:
             look: the time ahead with what starts anyhow; None: to be looked up if it is needed.
             allowed: jobs that one start may slow.
         """
-        self._proposed.clear()
         options = self.options(now_s, without)
         if not options:
             return []

@@ -13,7 +13,7 @@ from solver.policies.planned import Planned, PlannedSettings
 class AblatedSettings(PlannedSettings):
     """Settings of `ablated`: those of `planned`, and this.
 
-    Of those `requeueable`, `finish`, `between` and `reclaim_s` mean nothing.
+    Of those `requeueable`, `finish`, `between` and `reclaim_s` mean nothing, and `packing` has to be off.
 
     Attributes:
         without: the idea that is left out: `lane`, `conversion`, `sum`, `age`; see `solver.ablated`.
@@ -25,6 +25,10 @@ class AblatedSettings(PlannedSettings):
         super(AblatedSettings, self).__post_init__()
         if self.without not in LENDERS:
             raise ValueError(f"without is {self.without!r}, must be one of {', '.join(LENDERS)}")
+        if self.packing:
+            raise ValueError(
+                "packing is on, must be off: rides go by the books of which an idea is taken out"
+            )
 
 
 class Ablated(Planned):

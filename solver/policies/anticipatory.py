@@ -104,6 +104,8 @@ class Anticipatory:
         for job, _ in self._proposed.values():
             self._offer(job)
         self._proposed.clear()
+        if self._riding is not None:
+            self._riding.forget()
         served = self._lender.serve(now_s, idle_gpus)
         for start in served.starts:
             self._pending.discard(start.job.job_id)
