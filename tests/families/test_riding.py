@@ -78,7 +78,7 @@ def test_what_happens_later_changes_no_decision(policy, world, cut_s, seed):
 def test_the_worlds_are_full_enough():
     rides = 0
 
-    @settings(max_examples=10, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=20, deadline=None, derandomize=True, database=None)
     @given(worlds())
     def look(world):
         nonlocal rides
