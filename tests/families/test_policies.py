@@ -74,7 +74,7 @@ def options_for(policy: str, chosen: dict[str, str]) -> CheckOptions:
 
 
 @every_choice
-@fixed(25)
+@fixed(18)
 @given(instances(), shares)
 def test_its_schedules_keep_every_rule_and_run_every_job(policy, chosen, instance, share):
     jobs, durations, quotas = instance
@@ -94,7 +94,7 @@ def test_every_plan_passes_the_independent_checker(policy, chosen, instance, sha
 
 
 @pytest.mark.parametrize("policy", sorted(set(SINGLY) - KEEP_THEIR_OWN_COUNT))
-@fixed(60)
+@fixed(40)
 @given(instances(), shares, st.data())
 def test_every_plan_passes_the_checker_where_gpus_are_lost(policy, instance, share, data):
     """Fewer GPUs than the quotas add up to, for jobs of minutes: own jobs wait, and some are late."""
@@ -113,7 +113,7 @@ def test_every_plan_passes_the_checker_where_gpus_are_lost(policy, instance, sha
 
 
 @every_choice
-@fixed(25)
+@fixed(18)
 @given(instances(), shares)
 def test_it_sends_back_only_if_it_says_so(policy, chosen, instance, share):
     jobs, durations, quotas = instance
@@ -133,7 +133,7 @@ def test_own_lanes_are_told_of_where_there_are_any():
 
 
 @every_choice
-@fixed(25)
+@fixed(18)
 @given(instances(), shares, st.data())
 def test_neither_another_run_nor_the_order_of_the_input_matters(policy, chosen, instance, share, data):
     jobs, durations, quotas = instance
@@ -146,7 +146,7 @@ def test_neither_another_run_nor_the_order_of_the_input_matters(policy, chosen, 
 
 
 @pytest.mark.parametrize("policy", sorted(set(SINGLY) - TIES_GO_BY_POOL))
-@fixed(25)
+@fixed(18)
 @given(instances(), shares, st.data())
 def test_the_order_of_the_pools_does_not_matter(policy, instance, share, data):
     jobs, durations, quotas = instance
@@ -357,7 +357,7 @@ def drive(cluster: Cluster, rng, *, cancels: bool = False, starts_unplanned: boo
 
 
 @every_choice
-@fixed(25)
+@fixed(18)
 @given(instances(), shares, st.randoms(use_true_random=False))
 def test_a_plan_may_be_ignored_and_is_made_again(policy, chosen, instance, share, rng):
     jobs, durations, quotas = instance
@@ -369,7 +369,7 @@ def test_a_plan_may_be_ignored_and_is_made_again(policy, chosen, instance, share
 
 
 @every_choice
-@fixed(25)
+@fixed(18)
 @given(instances(), shares, st.randoms(use_true_random=False))
 def test_a_cancelled_job_is_forgotten(policy, chosen, instance, share, rng):
     jobs, durations, quotas = instance
@@ -384,7 +384,7 @@ def test_a_cancelled_job_is_forgotten(policy, chosen, instance, share, rng):
 
 
 @every_choice
-@fixed(25)
+@fixed(18)
 @given(instances(), shares, st.randoms(use_true_random=False))
 def test_what_runs_unplanned_is_taken_as_it_is(policy, chosen, instance, share, rng):
     """It still counts as what it is: nobody is sent back who may not be."""
