@@ -9,7 +9,7 @@ from solver.packing.books import PackingBooks
 class MakespanWorth:
     """Rate times width: what all jobs together get done per second decides when the last of them ends.
 
-    Weights that grow with what is left, so that the longest come first, were worse (docs/packing.md).
+    Weights that grow with what is left, so that the longest come first, were worse (docs/benchmarks.md).
 
     Args:
         books: of who runs and waits.
