@@ -54,9 +54,6 @@ MOST_STALLED: Final = 0.9
 _CHARGED_S: Final = 1e-9
 """Seconds to be charged that are rounding."""
 
-LowestRate = Callable[[Job, float], float | None]
-"""(job, instant) -> what its rate must not fall below, because of a promise; None if nothing was promised."""
-
 
 @dataclass(frozen=True)
 class Coordination:
@@ -65,9 +62,7 @@ class Coordination:
     Attributes:
         lives: forecaster of what is left of jobs; searches know no more than it says.
         objective: name in `antecast_executor.calibration.OBJECTIVES`.
-        sigma: share of its speed that a job may lose to those that joined it, where nobody says more.
-        lowest_rate: what promises allow, for the objective `promise`; None: by `sigma`, and nothing is
-            promised to a job that joined all those it shares with.
+        sigma: share of its speed that a job may lose to those that joined it; who joined loses what it loses.
         utilisation: how much a model uses its GPUs, in [0, 1]; None where that is not known.
         window_s: how long each setting is measured, the switch included.
         searches: whether sets are searched at all; else the shares of the plan stay, and only switches are
@@ -80,7 +75,6 @@ class Coordination:
     lives: LifetimeForecaster
     objective: str = "jct"
     sigma: float = 0.1
-    lowest_rate: LowestRate | None = None
     utilisation: Callable[[str | None], float | None] = lambda _model: None
     window_s: float = WINDOW_S
     searches: bool = True
@@ -308,12 +302,10 @@ class CalibratedPace(Pace):
             steps=runner.rest.mean_s(runner.done_s),
             deadline_in_s=None if deadline_s is None else deadline_s - now_s,
             utilisation=self._how.utilisation(runner.job.model),
-            lowest_rate=self._lowest_rate(job_id, now_s) if self._how.objective == "promise" else None,
+            lowest_rate=self._lowest_rate(job_id) if self._how.objective == "promise" else None,
         )
 
-    def _lowest_rate(self, job_id: str, now_s: float) -> float | None:
-        if self._how.lowest_rate is not None:
-            return self._how.lowest_rate(self._runners[job_id].job, now_s)
+    def _lowest_rate(self, job_id: str) -> float | None:
         came = list(self._runners)
         place = came.index(job_id)
         was_joined = any(came.index(other) > place for other in self.floor.neighbours(job_id))

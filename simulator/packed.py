@@ -5,7 +5,7 @@ calibrated as jobs run, `simulator.calibrated`), and for the latter `objective` 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from data.pairs import PairTable
@@ -19,8 +19,8 @@ from simulator.colocation import Colocation
 from simulator.pace import Pace
 from simulator.workload import Workload
 from solver.packing.share_model import ShareModel
-from solver.packing.shared_rates import SharedRates
-from solver.policies.base import KeepsBudgets, Policy, PolicySpec
+from solver.packing.shared_rates import Measured, SharedRates
+from solver.policies.base import PolicySpec
 
 
 class PairRates:
@@ -79,10 +79,17 @@ class PairRates:
 
 @dataclass(frozen=True)
 class SharedGpus:
-    """How fast two jobs run on one GPU: the truth of a replay, and what a policy is told beforehand."""
+    """How fast two jobs run on one GPU.
+
+    Attributes:
+        truth: of a replay.
+        forecaster: what a policy is told beforehand.
+        under_shares: what it is told was measured under MPS shares.
+    """
 
     truth: PairRates
     forecaster: InterferenceForecaster
+    under_shares: Measured = field(default_factory=dict)
 
 
 def pairs_for(
@@ -116,19 +123,16 @@ def pairs_for(
                 f"policy {policy} lets jobs share GPUs, and job {job.job_id} has {found}: jobs need a column "
                 "model with names of the pairs"
             )
-    return SharedGpus(PairRates(pairs, share_model or ShareModel()), MeasuredRates(pairs))
+    return SharedGpus(PairRates(pairs, share_model or ShareModel()), MeasuredRates(pairs), pairs.under_shares)
 
 
-def pace_of(
-    nodes: Sequence[Node], shared: SharedGpus, settings: Any, policy: Policy, lives: LifetimeForecaster
-) -> Pace:
+def pace_of(nodes: Sequence[Node], shared: SharedGpus, settings: Any, lives: LifetimeForecaster) -> Pace:
     """The pace of a replay, as the settings of its policy say.
 
     Args:
         nodes: of the cluster.
         shared: what is known of pairs.
         settings: of the policy.
-        policy: the rule; asked for the budgets of jobs if it `KeepsBudgets`.
         lives: what the policy is told of lives.
     """
     truth, redistributes = shared.truth, getattr(settings, "liss", False)
@@ -139,7 +143,6 @@ def pace_of(
         lives,
         objective=str(getattr(settings, "objective", "jct")),
         sigma=getattr(settings, "sigma", 0.1),
-        lowest_rate=policy.lowest_rate if isinstance(policy, KeepsBudgets) else None,
         utilisation=truth.utilisation,
         searches=getattr(settings, "search", True),
     )

@@ -180,13 +180,14 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         nodes=placer,
         hosts=cluster.nodes if shares_gpus is not None else (),
         pairs=None if shares_gpus is None else shares_gpus.forecaster,
+        under_shares={} if shares_gpus is None else shares_gpus.under_shares,
         models=pairs.models if pairs is not None and shares_gpus is not None else (),
     )
     rates = None if shares_gpus is None else shares_gpus.truth.rate
     rule_in_force, owes = spec.build(context, built), options_of(spec, built, rates)
     pace = None
     if shares_gpus is not None:
-        pace = pace_of(cluster.nodes, shares_gpus, built, rule_in_force, forecasters.lives)
+        pace = pace_of(cluster.nodes, shares_gpus, built, forecasters.lives)
     engine = Engine(
         jobs=workload.jobs,
         outcomes=workload.outcomes,

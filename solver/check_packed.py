@@ -26,11 +26,10 @@ from typing import Final
 from domain.cluster import ANY_TYPE, Node
 from domain.interference import PairRates
 from domain.jobs import Job
+from domain.packing import MAX_SET_JOBS, MAX_WORKERS
 from domain.schedules import Stretch
 from solver.check_work import too_little_work, too_much_work
 from solver.packed_sets import (
-    MOST_JOBS_IN_A_SET,
-    MOST_WORKERS_ON_A_GPU,
     GpuKey,
     fewest_nodes,
     is_star,
@@ -224,7 +223,7 @@ class _Judge:
             if other.job.job_id != part.job.job_id:
                 self._meet(key, part, other)
         here.append(part)
-        if len(here) > MOST_WORKERS_ON_A_GPU:
+        if len(here) > MAX_WORKERS:
             at_s = part.stretch.start_s
             found = f"is worker {len(here)} on {_name(key)} at {at_s} s, two may share one"
             self._fault(PackedRule.MORE_THAN_TWO_WORKERS, part.job, at_s, found)
@@ -271,10 +270,8 @@ class _Judge:
         workers = _Workers(on)
         partners = packed_set(part.job.job_id, lambda one: runs[one].keys, workers)
         at_s, others = part.stretch.start_s, " and ".join(sorted(partners.keys() - {part.job.job_id}))
-        if len(partners) > MOST_JOBS_IN_A_SET:
-            found = (
-                f"is in a packed set of {len(partners)} jobs at {at_s} s, {MOST_JOBS_IN_A_SET} is the most"
-            )
+        if len(partners) > MAX_SET_JOBS:
+            found = f"is in a packed set of {len(partners)} jobs at {at_s} s, {MAX_SET_JOBS} is the most"
             self._fault(PackedRule.PACKED_SET_TOO_LARGE, part.job, at_s, found)
         widths = {one: runs[one].job.num_gpus for one in partners}
         if not is_star(partners, widths, lambda one: runs[one].keys, workers):

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from domain.jobs import Job
+from domain.packing import MAX_SET_JOBS, MAX_WORKERS
 from domain.plans import Plan
-from solver.packed_sets import MOST_JOBS_IN_A_SET, MOST_WORKERS_ON_A_GPU, GpuKey, is_star, packed_set
+from solver.packed_sets import GpuKey, is_star, packed_set
 from solver.place_scene import PlaceScene, place_fault
 from solver.plan_rules import Hosts, PlanFault, PlanOptions, PlanRule
 
@@ -70,7 +71,7 @@ def _each_gpu(scene: PlaceScene, joined: Mapping[GpuKey, Job], options: PlanOpti
         if unwilling:
             found = f"gets {names([key])}, which {_listed(here[:-1])} has; {unwilling[0]} does not share"
             yield place_fault(PlanRule.GPU_IN_USE, job, found)
-        if len(here) > MOST_WORKERS_ON_A_GPU:
+        if len(here) > MAX_WORKERS:
             found = f"is worker {len(here)} on {names([key])}, two may share one"
             yield place_fault(PlanRule.MORE_THAN_TWO_WORKERS, job, found)
         unfit = [
@@ -125,8 +126,8 @@ def _packed_sets(scene: PlaceScene) -> Iterator[PlanFault]:
             continue
         partners = packed_set(job_id, scene.gpus_of, scene.workers)
         seen |= partners.keys()
-        if len(partners) > MOST_JOBS_IN_A_SET:
-            found = f"makes a packed set of {len(partners)} jobs, {MOST_JOBS_IN_A_SET} is the most"
+        if len(partners) > MAX_SET_JOBS:
+            found = f"makes a packed set of {len(partners)} jobs, {MAX_SET_JOBS} is the most"
             yield place_fault(PlanRule.PACKED_SET_TOO_LARGE, job, found)
         widths = {one: known.num_gpus for one in partners if (known := scene.job(one)) is not None}
         is_known = widths.keys() == partners.keys()

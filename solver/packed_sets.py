@@ -6,16 +6,12 @@ each job on the fewest nodes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final
 
 from domain.cluster import ANY_TYPE, Node
 from domain.jobs import Job
 
 GpuKey = tuple[str, int]
 """A GPU: the name of its node, its index there."""
-
-MOST_JOBS_IN_A_SET: Final = 5
-MOST_WORKERS_ON_A_GPU: Final = 2
 
 
 def packed_set(

@@ -105,7 +105,7 @@ def run(
         capacity_gpus=world.capacity_gpus,
         policy=built,
         tick_s=spec.tick_s,
-        pace=pace_of(world.nodes, shared_gpus(), in_force, built, GUESSED),
+        pace=pace_of(world.nodes, shared_gpus(), in_force, GUESSED),
         plan_check=CheckedPlans(quotas, owes, world.nodes, policy) if checks_plans else None,
     ).run()
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from domain.forecasts import LIFE_EDGES_S, LifetimeForecaster
 from domain.jobs import Job
 from domain.plans import Placement, Plan, Start
+from domain.work import WorkDone
 from solver.packing.floor import Floor, Place
 
 FloatArray = NDArray[np.float64]
@@ -52,20 +53,6 @@ class Rest:
             return more_s / (most_s - done_s)
         return (alive - then) / (alive - last)
 
-    def quantile_s(self, done_s: float, level: float) -> float:
-        """Smallest t with P(life <= done + t | life > done) >= level, seconds."""
-        alive = float(np.interp(done_s, _EDGES_S, self._alive))
-        if alive < _LEAST_SURVIVAL:
-            return max(1.0, done_s * level / (1.0 - level))
-        wanted = (1.0 - level) * alive
-        k = int(np.searchsorted(-self._alive, -wanted, side="left"))
-        if k >= len(_EDGES_S):
-            return max(1.0, done_s)
-        high, low = self._alive[k - 1], self._alive[k]
-        share = 1.0 if high <= low else (high - wanted) / (high - low)
-        at_s = _EDGES_S[k - 1] + share * (_EDGES_S[k] - _EDGES_S[k - 1])
-        return max(1.0, float(at_s) - done_s)
-
 
 class PackingBooks:
     """Told every fact; keeps who waits, who runs where, and the work done of each (as if it ran alone).
@@ -81,8 +68,7 @@ class PackingBooks:
         self.running: dict[str, Job] = {}
         self._lives = lives
         self._rest: dict[str, Rest] = {}
-        self._done_s: dict[str, float] = {}
-        self._pace: dict[str, tuple[float, float]] = {}
+        self._work: dict[str, WorkDone] = {}
         self._proposed: dict[str, tuple[Place, tuple[int, int]]] = {}
         self._used_share = _PRIOR_JOBS
         self._num_used = _PRIOR_JOBS
@@ -91,26 +77,24 @@ class PackingBooks:
         """A job waits."""
         self.pending[job.job_id] = job
         self._rest[job.job_id] = Rest(self._lives.survival(job))
-        self._done_s[job.job_id] = 0.0
+        self._work[job.job_id] = WorkDone()
 
     def started(self, job: Job, now_s: float) -> None:
         """A job runs where it was proposed."""
         self.pending.pop(job.job_id, None)
         self.running[job.job_id] = job
-        self._pace[job.job_id] = (now_s, 1.0)
+        self._goes_on(job, now_s, 1.0)
         place = self._proposed.pop(job.job_id, None)
         if place is not None:
             self.floor.enter(job, place[0].gpus, place[1])
 
     def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
         """A running job goes on at another rate."""
-        self._done_s[job.job_id] = self.done_s(job, now_s)
-        self._pace[job.job_id] = (now_s, rate)
+        self._goes_on(job, now_s, rate)
 
     def sent_back(self, job: Job, now_s: float) -> None:
         """A running job was stopped with its work kept; it waits again."""
-        self._done_s[job.job_id] = self.done_s(job, now_s)
-        self._pace.pop(job.job_id, None)
+        self._goes_on(job, now_s, 0.0)
         self.running.pop(job.job_id, None)
         self.floor.leave(job.job_id)
         self.pending[job.job_id] = job
@@ -121,17 +105,19 @@ class PackingBooks:
             self._used_share += self.done_s(job, now_s) / (job.deadline_s - job.submit_s)
             self._num_used += 1.0
         self.floor.leave(job.job_id)
-        for known in (self.pending, self.running, self._rest, self._done_s, self._pace, self._proposed):
+        for known in (self.pending, self.running, self._rest, self._work, self._proposed):
             known.pop(job.job_id, None)
+
+    def _goes_on(self, job: Job, now_s: float, rate: float) -> None:
+        self._work[job.job_id] = WorkDone(self.done_s(job, now_s), rate, now_s)
 
     def rate(self, job_id: str) -> float:
         """Present rate of a running job."""
-        return self._pace[job_id][1]
+        return self._work[job_id].rate
 
     def done_s(self, job: Job, now_s: float) -> float:
         """Work done of a job, seconds of running alone."""
-        since_s, rate = self._pace.get(job.job_id, (now_s, 0.0))
-        return self._done_s[job.job_id] + rate * (now_s - since_s)
+        return self._work[job.job_id].work_at(now_s)
 
     def left_s(self, job: Job, now_s: float) -> float:
         """Expected work left of a job, seconds of running alone."""
@@ -144,10 +130,6 @@ class PackingBooks:
     def usual_share(self) -> float:
         """Work of jobs that have ended over the time from submit to deadline, in the mean."""
         return self._used_share / self._num_used
-
-    def left_quantile_s(self, job: Job, now_s: float, level: float) -> float:
-        """Quantile of the work left of a job, seconds of running alone."""
-        return self._rest[job.job_id].quantile_s(self.done_s(job, now_s), level)
 
     def propose(
         self, places: Sequence[tuple[Job, Place]], settings: Mapping[str, tuple[int, int]] | None = None

@@ -9,7 +9,7 @@ from domain.interference import InterferenceForecaster
 from domain.jobs import Job
 from solver.packing.floor import Floor, Place, Tenant
 from solver.packing.share_model import ShareModel
-from solver.packing.shared_rates import SharedRates
+from solver.packing.shared_rates import Measured, SharedRates
 
 Joined = Mapping[Gpu, tuple[Job, tuple[int, int]]]
 """Who would join a job on which of its GPUs, and the shares there: the job's own, and the newcomer's."""
@@ -60,6 +60,7 @@ class PairRule:
         least_fit_chance: pairs that are less likely to fit on one GPU do not share.
         level: which of the forecast rates counts: `median` or `lower`.
         shares: says rates under MPS shares; None: nobody is capped.
+        under_shares: such rates that were measured, which stand before what `shares` says.
     """
 
     def __init__(
@@ -70,11 +71,12 @@ class PairRule:
         least_fit_chance: float = 0.95,
         level: str = "median",
         shares: ShareModel | None = None,
+        under_shares: Measured | None = None,
     ) -> None:
         self._forecaster = forecaster
         self._least_fit_chance = least_fit_chance
         self._level = level
-        self._shared = SharedRates(self.pair, model=shares)
+        self._shared = SharedRates(self.pair, under_shares, shares)
         self._most_gain = None if shares is None else shares.most_gain
         self._known: dict[tuple[str, str, tuple[int, int]], tuple[float, float] | None] = {}
         self.combine: Callable[[list[float]], float] = _mean if redistributes else min

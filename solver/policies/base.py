@@ -17,6 +17,7 @@ from domain.interference import InterferenceForecaster
 from domain.jobs import Job
 from domain.plans import Plan
 from solver.demand import DemandForecaster, NoDemand
+from solver.packing.shared_rates import Measured
 from solver.placement.room import NodeKeeper
 
 
@@ -96,15 +97,6 @@ class LooksAgain(Protocol):
 
 
 @runtime_checkable
-class KeepsBudgets(Protocol):
-    """A policy that knows how much of its speed a job may lose to those that share its GPUs."""
-
-    def lowest_rate(self, job: Job, now_s: float) -> float | None:
-        """What the rate of a running job must not fall below; None if it was promised nothing."""
-        ...
-
-
-@runtime_checkable
 class KeepsNotes(Protocol):
     """A policy that writes down how its decisions came about."""
 
@@ -140,6 +132,7 @@ class PolicyContext:
             what finds no place waits.
         hosts: nodes on whose GPUs jobs may share; empty unless pairs are known.
         pairs: who says how fast two jobs run that share a GPU; None where nobody may share.
+        under_shares: rates that were measured under MPS shares, by two models.
         models: names of the models of which pairs were measured; empty unless pairs are known.
         is_live: somebody waits for the decisions, so what a policy solves is held to wall-clock limits. In a
             replay these are out of reach, and only limits decide that are the same everywhere.
@@ -153,6 +146,7 @@ class PolicyContext:
     nodes: NodeKeeper | None = None
     hosts: tuple[Node, ...] = ()
     pairs: InterferenceForecaster | None = None
+    under_shares: Measured = field(default_factory=dict)
     models: tuple[str, ...] = ()
     is_live: bool = False
 

@@ -10,7 +10,7 @@ from domain.jobs import Job, submit_order
 from domain.plans import NOTHING, Plan
 from solver.packing.candidates import PairRule
 from solver.packing.floor import Floor, Place
-from solver.packing.time_shares import Combination, Offer, offers, time_shares
+from solver.packing.time_shares import Combination, offers, time_shares
 from solver.packing.told import BooksTold
 from solver.policies.base import Lends, PolicyContext, PolicySpec
 
@@ -100,7 +100,6 @@ class GavelMakespan(BooksTold):
         self._capacity_gpus = self._floor.idle_gpus()
         self._rule = PairRule(context.pairs, redistributes=False)
         self._ledger = TimeLedger()
-        self._offers: dict[Combination, Offer] = {}
         self._has_changed = True
         self._round: tuple[float, float] = (-math.inf, -math.inf)
 
@@ -154,7 +153,6 @@ class GavelMakespan(BooksTold):
         jobs = sorted(self._jobs().values(), key=submit_order)
         found = offers(jobs, self._rule, self._settings.pairs)
         left_s = {job.job_id: self._books.left_s(job, now_s) for job in jobs}
-        self._offers = {offer.combination: offer for offer in found}
         self._ledger.shares = time_shares(found, left_s, self._capacity_gpus)
 
     def _choose(self, now_s: float) -> list[Combination]:

@@ -7,10 +7,10 @@ from typing import Final
 
 from domain.jobs import Job
 from domain.plans import NOTHING, Plan, WorkerShares
-from solver.packing.books import PackingBooks
 from solver.packing.candidates import Candidate, PairRule
-from solver.packing.floor import Floor, Place
+from solver.packing.floor import Place
 from solver.packing.share_model import ShareModel
+from solver.packing.told import BooksTold
 from solver.packing.worths import WORTHS
 from solver.policies.base import Lends, PolicyContext, PolicySpec
 
@@ -66,7 +66,7 @@ class PackingSettings:
                 raise ValueError(f"{name} is {getattr(self, name)}, must lie in [0, 1]")
 
 
-class Packing:
+class Packing(BooksTold):
     """Each waiting job, worthiest per GPU first: alone on idle GPUs, else beside others where that pays.
 
     Worth is the objective's (`solver.packing.worths`). Of the places beside others the one that gains most is
@@ -79,36 +79,16 @@ class Packing:
         if context.pairs is None:
             raise ValueError("packing needs pairs")
         self._settings = settings
-        self._floor = Floor(context.hosts)
-        self._books = PackingBooks(self._floor, context.lives)
+        super().__init__(context)
         self._rule = PairRule(
             context.pairs,
             redistributes=settings.liss,
             level="lower" if settings.objective is Objective.PROMISE else "median",
             shares=ShareModel() if settings.lgrr else None,
+            under_shares=context.under_shares,
         )
         self._worth = WORTHS[settings.objective](self._books)
         self._least = max(settings.least, self._worth.least)
-
-    def submitted(self, job: Job, now_s: float) -> None:
-        """A job waits."""
-        self._books.submitted(job)
-
-    def started(self, job: Job, now_s: float) -> None:
-        """A job runs where it was proposed."""
-        self._books.started(job, now_s)
-
-    def rate_changed(self, job: Job, now_s: float, rate: float) -> None:
-        """A running job goes on at another rate."""
-        self._books.rate_changed(job, now_s, rate)
-
-    def ended(self, job: Job, now_s: float) -> None:
-        """A job has ended or was cancelled."""
-        self._books.ended(job, now_s)
-
-    def sent_back(self, job: Job, now_s: float) -> None:
-        """A job was stopped and waits again."""
-        self._books.sent_back(job, now_s)
 
     def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Start whom it pays to start."""

@@ -49,7 +49,7 @@ def ride(policy: str, world: World) -> Schedule:
         policy=rule,
         tick_s=spec.tick_s,
         placer=placer,
-        pace=pace_of(world.nodes, pairs, in_force, rule, GUESSED),
+        pace=pace_of(world.nodes, pairs, in_force, GUESSED),
     ).run()
 
 

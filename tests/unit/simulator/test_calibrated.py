@@ -98,9 +98,7 @@ def test_a_job_that_was_joined_keeps_its_budget_and_who_joins_it_has_none():
         world = World(jobs, rates, how=Coordination(Alike(), objective=objective))
         assert world.of("a")[-1][2] == pytest.approx(kept)
         assert world.pace.counts["broken"] == 0
-    told = Coordination(
-        Alike(), objective="promise", lowest_rate=lambda job, _now_s: {"a": 0.99}.get(job.job_id)
-    )
+    told = Coordination(Alike(), objective="promise", sigma=0.01)
     assert World(jobs, rates, how=told).pace.counts["broken"] == 1
 
 
@@ -142,7 +140,7 @@ def test_without_lgrr_the_pace_is_the_plain_one_and_with_it_the_settings_hold():
     shared = SharedGpus(PairRates(table, ShareModel(most_gain=0.2)), MeasuredRates(table))
 
     def made(**settings):
-        return pace_of([Node("n0", 1)], shared, SimpleNamespace(**settings), object(), Alike())
+        return pace_of([Node("n0", 1)], shared, SimpleNamespace(**settings), Alike())
 
     for plain in (made(), made(lgrr=False, liss=True, objective="promise")):
         assert type(plain) is Pace
