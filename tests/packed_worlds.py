@@ -231,3 +231,31 @@ def _faults_of_instant(world: World, now: list[Stretch]) -> list[str]:
 
 def _is_unfit(one: Job, other: Job) -> bool:
     return one.model is None or other.model is None or TABLE.rate(one.model, other.model) is None
+
+
+class ToldLives:
+    """Lives that are told, and believed at every level."""
+
+    is_clairvoyant = False
+
+    def __init__(self, lives_s: dict[str, float]) -> None:
+        self._lives_s = lives_s
+
+    def quantile_s(self, job: Job, level: float) -> float:  # noqa: ARG002 - a point forecast
+        return self._lives_s[job.job_id]
+
+    def survival(self, job: Job) -> list[float]:
+        return [float(edge_s < self._lives_s[job.job_id]) for edge_s in LIFE_EDGES_S]
+
+
+def replayed(policy: str, rows: list[tuple[Job, float]], nodes: int = 1, **chosen: str) -> list[Stretch]:
+    """Stretches by (start, id) of jobs whose lives are forecast as they will be."""
+    lengths = {one.job_id: length_s for one, length_s in rows}
+    world = World(make_nodes(nodes, 2), tuple(one for one, _ in rows), lengths)
+    rule = build(policy, world.nodes, lives=ToldLives(lengths), **chosen)
+    stretches = run(policy, world, rule, **chosen).stretches
+    return sorted(stretches, key=lambda one: (one.start_s, one.job_id))
+
+
+def spans(stretches: list[Stretch]) -> list[tuple[str, float, float, float]]:
+    return [(one.job_id, one.start_s, one.end_s, one.rate) for one in stretches]

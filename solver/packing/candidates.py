@@ -122,7 +122,7 @@ class PairRule:
             if both is None:
                 return None
             rates.append(both[0])
-            bounds.append((name, self._bound(job, other)))
+            bounds.append((name, max(self._bound(job, other), sum(both))))
             joined.setdefault(name, {})[gpu] = (job, (setting[1], setting[0]))
         losses = []
         for name, gpus in joined.items():
@@ -135,7 +135,7 @@ class PairRule:
         return Candidate(job, place, rate, tuple(losses), setting)
 
     def _bound(self, job: Job, other: Job) -> float:
-        """What two jobs on a GPU are believed to do together at most, where shares are modelled."""
+        """What two jobs on a GPU are believed to do together at most, where that was not measured."""
         free = self.pair(job.model, other.model)
         return (1.0 + (self._most_gain or 0.0)) * max(1.0, sum(free or (1.0,)))
 

@@ -494,11 +494,3 @@ def test_a_sample_of_lives_depends_on_ids_alone():
     assert all(one.last_seen_s > 300_000.0 for one in sample.lives)
     sample.forget_before(1e9, least=10)
     assert len(sample) == 10
-
-
-def test_a_job_that_shares_its_gpus_is_as_old_as_its_work():
-    model, job = HazardLifetimes(), Job("j", "a", 0.0, 1)
-    model.submitted(job, 0.0)
-    model.started(job, 0.0)
-    model.rate_changed(job, 100.0, 0.5)
-    assert model._history.open_jobs["j"].age_s(300.0) == 200.0

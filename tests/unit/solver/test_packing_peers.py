@@ -1,12 +1,10 @@
 """The peers that let jobs share GPUs, on small cases whose right schedule is known."""
 
 import pytest
-from packed_worlds import World, build, make_nodes, run, shared_gpus
+from packed_worlds import replayed, shared_gpus, spans
 
 from domain.errors import SettingError
-from domain.forecasts import LIFE_EDGES_S
 from domain.jobs import Job
-from domain.schedules import Stretch
 from solver.packing.candidates import PairRule
 from solver.packing.time_shares import Combination, Offer, offers, time_shares
 from solver.policies import POLICIES
@@ -17,36 +15,8 @@ from solver.policies.lucid import LucidSettings, Scores, SharingScores
 RULE = PairRule(shared_gpus().forecaster, redistributes=False)
 
 
-class ToldLives:
-    """Lives that are told, and believed at every level."""
-
-    is_clairvoyant = False
-
-    def __init__(self, lives_s: dict[str, float]) -> None:
-        self._lives_s = lives_s
-
-    def quantile_s(self, job: Job, level: float) -> float:  # noqa: ARG002 - a point forecast
-        return self._lives_s[job.job_id]
-
-    def survival(self, job: Job) -> list[float]:
-        return [float(edge_s < self._lives_s[job.job_id]) for edge_s in LIFE_EDGES_S]
-
-
 def job(job_id: str, model: str, width: int = 1, submit_s: float = 0.0) -> Job:
     return Job(job_id, "all", submit_s, width, model=model)
-
-
-def replayed(policy: str, rows: list[tuple[Job, float]], nodes: int = 1, **chosen: str) -> list[Stretch]:
-    """Stretches by (start, id) of jobs whose lives are forecast as they will be."""
-    lengths = {one.job_id: length_s for one, length_s in rows}
-    world = World(make_nodes(nodes, 2), tuple(one for one, _ in rows), lengths)
-    rule = build(policy, world.nodes, lives=ToldLives(lengths), **chosen)
-    stretches = run(policy, world, rule, **chosen).stretches
-    return sorted(stretches, key=lambda one: (one.start_s, one.job_id))
-
-
-def spans(stretches: list[Stretch]) -> list[tuple[str, float, float, float]]:
-    return [(one.job_id, one.start_s, one.end_s, one.rate) for one in stretches]
 
 
 # Lucid.
