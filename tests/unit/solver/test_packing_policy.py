@@ -57,6 +57,7 @@ def test_a_host_goes_at_its_slowest_worker_or_at_their_mean(liss, rate):
 def test_no_host_loses_more_than_its_budget_under_promise():
     rows = [(job("a", "calm"), 1000.0), (job("b", "calm"), 1000.0), (job("c", "even", 1, 10.0), 100.0)]
     assert starts_of(rows, objective="promise", sigma="0.05")["c"] == 1000.0
+    assert starts_of(rows, objective="promise", sigma="0.1")["c"] == 1000.0, "0.9 is the median only"
     assert starts_of(rows, objective="promise", sigma="0.5")["c"] == 10.0
     assert starts_of(rows, objective="jct", sigma="0.05")["c"] == 10.0
 
