@@ -48,6 +48,7 @@ class Anticipatory:
         self._lender = Lender(context, settings)
         self._pending: PendingByWidth[tuple[float, float]] = PendingByWidth()
         self._proposed: dict[str, tuple[Job, float]] = {}
+        self._in_turn: dict[str, Job] = {}
         self._nodes = context.nodes
         self._room: Cells | None = None
         self._look: LookAhead | None = None
@@ -63,6 +64,7 @@ class Anticipatory:
     def started(self, job: Job, now_s: float) -> None:
         """A job runs, as own or as guest."""
         self._pending.discard(job.job_id)
+        self._in_turn.pop(job.job_id, None)
         _, charge = self._proposed.pop(job.job_id, (job, 0.0))
         self._lender.started(job, now_s, charge)
         if self._riding is not None:
@@ -87,6 +89,7 @@ class Anticipatory:
     def ended(self, job: Job, now_s: float) -> None:
         """A job has ended or was cancelled."""
         self._pending.discard(job.job_id)
+        self._in_turn.pop(job.job_id, None)
         self._proposed.pop(job.job_id, None)
         self._lender.ended(job, now_s)
         if self._riding is not None:
@@ -101,12 +104,13 @@ class Anticipatory:
 
     def decide(self, now_s: float, idle_gpus: int) -> Plan:
         """Serve the lanes, sending guests back if need be; then lend what may be lent."""
-        for job, _ in self._proposed.values():
+        for job in (*self._in_turn.values(), *(job for job, _ in self._proposed.values())):
             self._offer(job)
         self._proposed.clear()
         if self._riding is not None:
             self._riding.forget()
         served = self._lender.serve(now_s, idle_gpus)
+        self._in_turn = {start.job.job_id: start.job for start in served.starts if start.is_guest}
         for start in served.starts:
             self._pending.discard(start.job.job_id)
         for job in self._lender.lanes.due.values():
