@@ -17,7 +17,9 @@ COPY solver solver
 # Of the executor the service uses the calibration only, but takes the distribution as it is.
 COPY executor/pyproject.toml executor/README.md executor/
 COPY executor/src executor/src
-RUN pip --python /opt/antecast/bin/python install --no-deps --no-build-isolation . ./executor \
+COPY client/pyproject.toml client/README.md client/
+COPY client/src client/src
+RUN pip --python /opt/antecast/bin/python install --no-deps --no-build-isolation . ./executor ./client \
     && pip --python /opt/antecast/bin/python uninstall --yes setuptools
 
 

@@ -16,9 +16,9 @@ $(BIN)/python:
 		{ echo "Antecast needs Python 3.11 or newer: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(RUNTIME): requirements.lock pyproject.toml executor/pyproject.toml | $(BIN)/python
+$(RUNTIME): requirements.lock pyproject.toml executor/pyproject.toml client/pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./executor
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./executor -e ./client
 	@$(BIN)/python -c 'import lightgbm' || { \
 		echo "LightGBM cannot load its system library (OpenMP, libgomp). Install it and run make again:"; \
 		echo "  Debian, Ubuntu:  apt-get install libgomp1"; \
@@ -41,6 +41,7 @@ demo-replay: $(RUNTIME)  ## a generated cluster replayed under five policies: ta
 test: export OPENBLAS_NUM_THREADS = 1
 test: $(DEV)  ## all tests that need nothing but this checkout
 	$(BIN)/python -m pytest -n 2 --dist worksteal executor/tests
+	$(BIN)/python -m pytest client/tests
 	$(BIN)/python -m pytest -m "not bench_data" -n 2 --dist worksteal --ignore tests/e2e
 	$(BIN)/python -m pytest -m "not bench_data" -n 2 --dist worksteal tests/e2e
 
@@ -48,7 +49,7 @@ check: $(DEV)  ## format, lint, complexity, types, import direction
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy --strict executor/src
+	$(BIN)/mypy --strict executor/src client/src
 	$(BIN)/lint-imports
 
 bench: $(DEV)  ## speed and memory, as tables
@@ -62,9 +63,9 @@ bench: $(DEV)  ## speed and memory, as tables
 
 lock:  ## write the lock files anew (needs uv)
 	uv pip compile pyproject.toml --extra build --universal --python-version 3.11 --generate-hashes \
-		--no-emit-package antecast-executor --no-emit-index-url --no-header -q -o requirements.lock
+		--no-emit-package antecast-client --no-emit-package antecast-executor --no-emit-index-url --no-header -q -o requirements.lock
 	uv pip compile pyproject.toml --extra build --extra dev --universal --python-version 3.11 --generate-hashes \
-		--no-emit-package antecast-executor --no-emit-index-url --no-header -q -o requirements-dev.lock
+		--no-emit-package antecast-client --no-emit-package antecast-executor --no-emit-index-url --no-header -q -o requirements-dev.lock
 
 clean:  ## remove .venv and what runs have written
 	rm -rf $(VENV) var

@@ -1,26 +1,19 @@
-"""The service as the command line sees it: HTTP, a key, and problems as clear errors."""
+"""The service as the command line sees it: the client library, its errors as errors of ours."""
 
-import json
-import os
-import stat
-import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
-import httpx
+from antecast_client import DEFAULT_URL, Client, ClientError, KeyFileError
+from antecast_client import read_key as read_clients_key
 
 from domain.errors import AntecastError, SettingError
 
-DEFAULT_URL: Final = "http://127.0.0.1:8000"
-API_KEY: Final = "ANTECAST_API_KEY"
+__all__ = ["DEFAULT_URL", "Remote", "RemoteError", "read_key"]
 
-_TIMEOUT_S: Final = 60.0
-_LOOK_EVERY_S: Final = 0.5
-_OVER: Final = ("succeeded", "failed", "cancelled")
-_PIECE_BYTES: Final = 2**18
-_SHOWN_ERRORS: Final = 10
+Json = dict[str, Any]
 
 
 class RemoteError(AntecastError):
@@ -33,16 +26,10 @@ def read_key(path: Path | None) -> str | None:
     Raises:
         SettingError: if others may read the file, or it is not there although it was named.
     """
-    if os.environ.get(API_KEY):
-        return os.environ[API_KEY]
-    file = path or Path.home() / ".config" / "antecast" / "key"
-    if not file.exists():
-        if path is not None:
-            raise SettingError(f"there is no key file {path}")
-        return None
-    if stat.S_IMODE(file.stat().st_mode) & 0o077:
-        raise SettingError(f"others may read the key in {file}: chmod 600 {file}")
-    return file.read_text(encoding="utf-8").strip()
+    try:
+        return read_clients_key(path)
+    except KeyFileError as error:
+        raise SettingError(str(error)) from error
 
 
 class Remote:
@@ -54,9 +41,8 @@ class Remote:
     """
 
     def __init__(self, url: str, key: str | None) -> None:
-        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._client = httpx.Client(base_url=url, headers=headers, timeout=_TIMEOUT_S, trust_env=False)
-        self._url = url
+        with _in_our_words():
+            self._client = Client(url, key)
 
     def __enter__(self) -> Self:
         return self
@@ -66,77 +52,39 @@ class Remote:
     ) -> None:
         self._client.close()
 
-    def get(self, path: str) -> dict[str, Any]:
+    def get(self, path: str, **params: Any) -> Json:
         """The resource at a path."""
-        return self._body(self._ask("GET", path))
+        with _in_our_words():
+            return self._client.get(path, **params)
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Json:
         """What comes of a POST."""
-        return self._body(self._ask("POST", path, json=dict(body or {})))
+        with _in_our_words():
+            return self._client.post(path, body)
 
-    def change(self, method: str, path: str, body: Mapping[str, Any], seen: str) -> dict[str, Any]:
+    def change(self, method: str, path: str, body: Mapping[str, Any], seen: str) -> Json:
         """Change a resource, based on the version that `seen` has right now."""
-        etag = self._ask("GET", seen).headers.get("etag", "*")
-        return self._body(self._ask(method, path, json=dict(body), headers={"If-Match": etag}))
+        with _in_our_words():
+            return self._client.change(method, path, body, seen)
 
-    def upload(self, path: str, file: Path, options: Mapping[str, str]) -> dict[str, Any]:
+    def upload(self, path: str, file: Path, options: Mapping[str, str]) -> Json:
         """Send a file piece by piece."""
-        kind = "text/csv" if options.get("format") == "csv" else "application/octet-stream"
-        answer = self._ask(
-            "POST", path, content=_pieces(file), params=dict(options), headers={"Content-Type": kind}
-        )
-        return self._body(answer)
+        with _in_our_words():
+            return self._client.upload(path, file, options)
 
-    def wait_for(self, run_id: str, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    def wait_for(self, run_id: str, tell: Callable[[Json], None]) -> Json:
         """Wait for a run; `tell` gets it each time it is looked at.
 
         Raises:
             RemoteError: if it does not succeed.
         """
-        while True:
-            run = self.get(f"/v1/runs/{run_id}")
-            tell(run)
-            if run["status"] == "succeeded":
-                return run
-            if run["status"] in _OVER:
-                why = run["error"] or "somebody cancelled it"
-                raise RemoteError(f"run {run_id} {run['status']}: {why}")
-            time.sleep(_LOOK_EVERY_S)
-
-    def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        try:
-            answer = self._client.request(method, path, **more)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise RemoteError(
-                f"the service at {self._url} cannot be reached ({error}); is `antecast serve` running?"
-            ) from error
-        if not answer.is_success:
-            raise RemoteError(_explain(answer))
-        return answer
-
-    def _body(self, answer: httpx.Response) -> dict[str, Any]:
-        try:
-            body = answer.json()
-        except ValueError:
-            body = None
-        if not isinstance(body, dict):
-            raise RemoteError(f"{self._url} does not answer as the service would; is it the right address?")
-        return body
+        with _in_our_words():
+            return self._client.wait_for(run_id, tell)
 
 
-def _explain(answer: httpx.Response) -> str:
-    """A problem as text."""
+@contextmanager
+def _in_our_words() -> Iterator[None]:
     try:
-        problem = answer.json()
-        lines = [f"{problem['title']}: {problem['detail']}"]
-    except (json.JSONDecodeError, KeyError, TypeError):
-        return f"the service answered {answer.status_code} {answer.reason_phrase}"
-    broken = (problem.get("errors") or [])[:_SHOWN_ERRORS]
-    lines += ["  " + ": ".join(str(value) for value in one.values()) for one in broken]
-    return "\n".join(lines)
-
-
-def _pieces(file: Path) -> Iterator[bytes]:
-    with file.open("rb") as opened:
-        while piece := opened.read(_PIECE_BYTES):
-            yield piece
+        yield
+    except ClientError as error:
+        raise RemoteError(str(error)) from error

@@ -14,7 +14,9 @@ from solver.policies import POLICIES
 
 PACKAGES = ("app", "data", "domain", "models", "simulator", "solver")
 SOURCES = sorted(path for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py"))
-EXECUTOR_SOURCES = sorted((REPOSITORY / "executor" / "src").rglob("*.py"))
+SMALL_SOURCES = sorted(
+    path for name in ("executor", "client") for path in (REPOSITORY / name / "src").rglob("*.py")
+)
 
 
 def functions(path: Path):
@@ -32,7 +34,7 @@ def length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 @pytest.mark.parametrize(
-    "path", [*SOURCES, *EXECUTOR_SOURCES], ids=lambda path: str(path.relative_to(REPOSITORY))
+    "path", [*SOURCES, *SMALL_SOURCES], ids=lambda path: str(path.relative_to(REPOSITORY))
 )
 def test_no_file_and_no_function_is_too_long(path):
     assert len(path.read_text().splitlines()) <= 500
@@ -77,7 +79,7 @@ def test_locks_pin_by_hash_and_name_no_index(name):
 
 def test_links_in_the_documents_lead_somewhere():
     documents = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
-    documents += (REPOSITORY / "executor").glob("*.md")
+    documents += [*(REPOSITORY / "executor").glob("*.md"), *(REPOSITORY / "client").glob("*.md")]
     for document in documents:
         for target in re.findall(r"\]\(([^)#\s,]+)[)#]", document.read_text()):
             if "://" not in target:
@@ -85,7 +87,7 @@ def test_links_in_the_documents_lead_somewhere():
 
 
 def test_nothing_is_unpickled_and_no_shell_is_used():
-    for path in [*SOURCES, *EXECUTOR_SOURCES]:
+    for path in [*SOURCES, *SMALL_SOURCES]:
         text = path.read_text()
         assert not re.search(
             r"\bimport (pickle|marshal|shelve|joblib)\b|shell=True|\beval\(|(?<!session\.)\bexec\(", text
