@@ -7,19 +7,17 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
-from fastapi.openapi.utils import get_openapi
 
 from app.api import ROUTERS, problems
 from app.api.limiter import FailureLimiter
 from app.api.limits import RequestLimits
+from app.api.openapi import described
 from app.clock import Clock, make_clock
-from app.schemas.problems import Problem
 from app.services.deciding import Deciders
 from app.services.durable import Runs
 from app.settings import ServiceSettings
 from app.store.engine import make_engine
 
-_REF: Final = "#/components/schemas/{model}"
 _ABOUT: Final = (
     "Lend idle GPUs between pools safely. Instants are RFC 3339 in UTC; every error is "
     "`application/problem+json` (RFC 9457)."
@@ -52,10 +50,10 @@ def create_app(
         max_body_bytes=settings.max_body_kib * 1024,
         max_upload_bytes=settings.max_upload_mib * 1024**2,
     )
-    problems.install(app)
+    problems.install(app, ROUTERS)
     for router in ROUTERS:
         app.include_router(router)
-    app.openapi = _described(app)  # type: ignore[method-assign]  # FastAPI's documented way
+    app.openapi = described(app)  # type: ignore[method-assign]  # FastAPI's documented way
     return app
 
 
@@ -80,18 +78,3 @@ def _queue(settings: ServiceSettings, app: FastAPI) -> Runs:
     from app.runs.client import RunClient  # noqa: PLC0415 - durable work is slow to load
 
     return RunClient(settings, engine=app.state.engine, clock=app.state.clock)
-
-
-def _described(app: FastAPI) -> Callable[[], dict[str, Any]]:
-    """OpenAPI with the schema of problems, which no route returns by itself."""
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-            schema = Problem.model_json_schema(ref_template=_REF)
-            schemas = made.setdefault("components", {}).setdefault("schemas", {})
-            schemas |= schema.pop("$defs", {}) | {"Problem": schema}
-            app.openapi_schema = made
-        return app.openapi_schema
-
-    return openapi

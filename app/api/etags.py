@@ -19,7 +19,11 @@ def etag(version: int) -> str:
 def _versions(
     if_match: Annotated[
         str | None,
-        Header(description="the ETag this change is based on; `*` for whatever is there", max_length=1024),
+        Header(
+            description="the ETag this change is based on; `*` for whatever is there",
+            max_length=1024,
+            examples=["*", '"3"'],
+        ),
     ] = None,
 ) -> frozenset[int] | None:
     if if_match is None:

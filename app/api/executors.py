@@ -180,14 +180,18 @@ async def get_desired(
     who: ExecutorDep,
     request: Request,
     waiters: Annotated[Waiters, Depends(_waiters)],
-    session: Annotated[int, Query(ge=0, le=_MAX_GENERATION, description="the session")],
+    session: Annotated[int, Query(ge=0, le=_MAX_GENERATION, description="the session", examples=[1])],
+    settings: SettingsDep,
     after: Annotated[int, Query(ge=0, le=_MAX_GENERATION, description="the generation known already")] = 0,
-    wait_s: Annotated[float, Query(ge=0.0, le=MAX_WAIT_S)] = 25.0,
+    wait_s: Annotated[float, Query(ge=0.0, le=MAX_WAIT_S)] = 0.0,
 ) -> Response:
-    """The whole document, as soon as there is one that is newer. A second poll ends the first."""
+    """The whole document, as soon as there is one that is newer. A second poll ends the first.
+
+    The answer comes after the `poll_wait_s` of the session at the latest, whatever `wait_s` says.
+    """
     poll = Poll(who.executor_id, who.cluster, who.node, session, after)
     async with _disconnect(request) as gone:
-        document = await waiters.wait(poll, wait_s, gone=gone)
+        document = await waiters.wait(poll, min(wait_s, settings.poll_wait_s), gone=gone)
     if document is None:
         return Response(status_code=HTTPStatus.NO_CONTENT)
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -13,7 +13,7 @@ from app.api.deps import ClockDep, EngineDep, RunsDep
 from app.clock import Clock
 from app.errors import Conflict, UnknownResource
 from app.schemas import live as schemas
-from app.schemas.base import ClusterName
+from app.schemas.base import MAX_NUMBER, ClusterName
 from app.services import applying, epochs, observe, replan
 from app.services import decide as deciding
 from app.services import report as reporting
@@ -88,7 +88,7 @@ def post_decision(
 
 @router.get("/decisions/{seq}", tags=["decisions"], summary="A decision made earlier", dependencies=[Reads])
 def get_decision(
-    cluster: ClusterName, seq: Annotated[int, Path(ge=1)], engine: EngineDep
+    cluster: ClusterName, seq: Annotated[int, Path(ge=1, le=MAX_NUMBER)], engine: EngineDep
 ) -> schemas.DecisionOut:
     """With its entry in the log and its epoch, from which it can be derived again."""
     row = _cluster(engine, cluster)
@@ -102,7 +102,7 @@ def get_decision(
 def list_plans(
     cluster: ClusterName,
     engine: EngineDep,
-    before: Annotated[int | None, Query(ge=1)] = None,
+    before: Annotated[int | None, Query(ge=1, le=MAX_NUMBER)] = None,
     limit: Limit = 20,
 ) -> schemas.PlansOut:
     """Pages by number: `before` is the `next_before` of the page before."""

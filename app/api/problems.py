@@ -1,16 +1,17 @@
 """Every error as `application/problem+json`, whoever raises it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from app import errors
 from app.schemas.problems import Broken, FaultOut, Problem
@@ -84,8 +85,9 @@ def problem(
     )
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error of this application with a problem."""
+def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Answer every error of this application, which serves these routers, with a problem."""
+    app.state.routes = tuple(route for router in routers for route in router.routes)
     app.add_exception_handler(AntecastError, _ours)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _of_http)
@@ -156,7 +158,20 @@ def _of_http(request: Request, error: Exception) -> JSONResponse:
     if detail == status.phrase:
         detail = f"{request.method} {_path([request.url.path])}: {status.description or status.phrase}"
     slug = _HTTP_SLUGS.get(status) or status.phrase.lower().replace(" ", "-")
-    return problem(status, slug, detail, headers=error.headers)
+    headers = dict(error.headers or {})
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_at(request))
+    return problem(status, slug, detail, headers=headers)
+
+
+def _methods_at(request: Request) -> list[str]:
+    """What the path can be asked for with; the router would name those of its first route alone."""
+    found: set[str] = set()
+    for route in request.app.state.routes:
+        matched, _ = route.matches(request.scope)
+        if matched is not Match.NONE:
+            found |= set(getattr(route, "methods", None) or ())
+    return sorted(found)
 
 
 def _database_away(request: Request, error: Exception) -> JSONResponse:

@@ -12,6 +12,9 @@ MAX_NAME: Final = 255
 MAX_GPUS: Final = 1_000_000
 """Most GPUs of a pool, a job or a cluster."""
 
+MAX_NUMBER: Final = 2**53
+"""Largest number that counts something: what JSON carries exactly, and any database holds."""
+
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 2200
 
@@ -28,8 +31,13 @@ Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 """Name of a job, pool, node or user."""
 
-ClusterName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}$")]
+ClusterName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,63}$", examples=["research"])]
 """Name of a cluster, as it stands in a URL."""
+
+
+def with_example(**values: Any) -> ConfigDict:
+    """Configuration of a body whose description shows these values as its example."""
+    return ConfigDict(json_schema_extra={"examples": [values]})
 
 
 class Received(BaseModel):

@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, StrictBool, model_validator
 
-from app.schemas.base import Instant, Name, Received, Sent
+from app.schemas.base import Instant, Name, Received, Sent, with_example
 from app.schemas.told import MAX_TEXT, Anything, Part, Told
 
 MAX_DEVICES: Final = 1_024
@@ -31,7 +31,7 @@ Span = Annotated[float | None, Field(ge=0.0, le=1e9)]
 class JoinTokenIn(Received):
     """A join token to be made."""
 
-    node: Name
+    node: Annotated[Name, Field(examples=["node-1"])]
     ttl_s: Annotated[int, Field(strict=True, ge=1, le=7 * _DAY_S, description="how long it is good for")] = (
         3600
     )
@@ -65,7 +65,7 @@ class Device(Part):
 
     uuid: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,95}$")]
     index: Annotated[int, Field(strict=True, ge=0, lt=MAX_DEVICES)]
-    is_lost: bool = False
+    is_lost: StrictBool = False
 
 
 class Capability(Part):
@@ -74,7 +74,7 @@ class Capability(Part):
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, frozen=True)
 
     name: Annotated[str, Field(min_length=1, max_length=64)]
-    supported: bool
+    supported: StrictBool
 
 
 Devices = Annotated[list[Device], Field(max_length=MAX_DEVICES)]
@@ -83,6 +83,13 @@ Capabilities = Annotated[list[Capability], Field(max_length=MAX_CAPABILITIES)]
 
 class SessionIn(Told):
     """What an executor says when it begins."""
+
+    model_config = with_example(
+        boot_id="5b1f0c4e-7a86-4a0e-9f0e-2f6d1c1b9a11",
+        version="0.1.0",
+        devices=[{"uuid": "GPU-5f1c", "index": 0}],
+        capabilities=[{"name": "pause", "supported": True}],
+    )
 
     boot_id: BootId
     version: Version
@@ -122,17 +129,29 @@ class PlacementIn(Part):
     ended_at: Instant | None
     exit_code: ExitCode
     signal: SignalNumber
-    adopted: bool
+    adopted: StrictBool
     conditions: Annotated[list[Anything], Field(max_length=16)]
 
 
 class StatusIn(Told):
     """How a node stands."""
 
+    model_config = with_example(
+        session=1,
+        epoch=0,
+        generation=0,
+        accepted=True,
+        refusals=[],
+        placements=[],
+        devices=[{"uuid": "GPU-5f1c", "index": 0}],
+        capabilities=[],
+        sent_at="2026-01-05T12:00:00Z",
+    )
+
     session: Counter
     epoch: Counter
     generation: Counter
-    accepted: bool
+    accepted: StrictBool
     refusals: Annotated[list[RefusalIn], Field(max_length=MAX_REFUSALS)]
     placements: Annotated[list[PlacementIn], Field(max_length=MAX_PLACEMENTS)]
     devices: Devices
@@ -171,6 +190,8 @@ class EventIn(Part):
 
 class EventsIn(Told):
     """Events, the oldest first."""
+
+    model_config = with_example(session=1, events=[])
 
     session: Counter
     events: Annotated[list[EventIn], Field(max_length=MAX_EVENTS)]

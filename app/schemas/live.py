@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StrictBool, model_validator
 
 from app.schemas.base import MAX_GPUS, MAX_NAME, Instant, Name, Received, Sent
 
@@ -13,7 +13,7 @@ MAX_FACTS = 10_000
 MAX_SPEC = 32_768
 """Most characters of a job's command and environment: a node's document holds those of all its jobs."""
 
-Seconds = Annotated[float, Field(ge=0.0, le=1e11)]
+Seconds = Annotated[float, Field(strict=True, ge=0.0, le=1e11)]
 ShortText = Annotated[str, Field(max_length=MAX_NAME)]
 Argument = Annotated[str, Field(max_length=32_768)]
 JobId = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
@@ -28,9 +28,9 @@ class SpecIn(Received):
 
     argv: Annotated[list[Argument], Field(min_length=1, max_length=1_000, examples=[["python3", "train.py"]])]
     env: Annotated[dict[ShortText, Argument], Field(max_length=200)] = Field(default_factory=dict)
-    memory_mib: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    is_shareable: bool = False
-    grace_s: Annotated[float, Field(ge=0.0, le=3600.0)] = 5.0
+    memory_mib: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
+    is_shareable: StrictBool = False
+    grace_s: Annotated[float, Field(strict=True, ge=0.0, le=3600.0)] = 5.0
     on_disconnect: Literal["hold", "pause", "stop"] = "hold"
 
     @model_validator(mode="after")
@@ -48,17 +48,17 @@ class JobIn(Received):
     """
 
     pool: Name
-    num_gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)]
+    num_gpus: Annotated[int, Field(strict=True, ge=1, le=MAX_GPUS)]
     user: ShortText | None = None
     name: ShortText | None = None
     model: ShortText | None = None
-    limit_s: Annotated[float, Field(ge=1.0, le=1e11)] | None = None
+    limit_s: Annotated[float, Field(strict=True, ge=1.0, le=1e11)] | None = None
     deadline: Instant | None = None
-    is_requeueable: bool | None = None
-    requeue_u: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    is_requeueable: StrictBool | None = None
+    requeue_u: Annotated[float, Field(strict=True, ge=0.0, le=1.0)] | None = None
     gpu_type: ShortText | None = None
     array_id: ShortText | None = None
-    priority: Annotated[float, Field(ge=-1e11, le=1e11)] | None = None
+    priority: Annotated[float, Field(strict=True, ge=-1e11, le=1e11)] | None = None
     spec: SpecIn | None = None
 
 
@@ -72,7 +72,7 @@ class EventIn(Received):
         default=None, description="your name for this event; told twice, it counts once"
     )
     job: JobIn | None = Field(default=None, description="with `submitted`: the job")
-    is_guest: bool | None = Field(
+    is_guest: StrictBool | None = Field(
         default=None,
         description="with `started`: whether it runs on lent GPUs; as the last decision said where left out",
     )
@@ -118,7 +118,7 @@ class DecisionIn(Received):
 
     events: Annotated[list[EventIn], Field(max_length=MAX_FACTS)] = Field(default_factory=list)
     at: Instant | None = Field(default=None, description="instant of the decision; now where it is left out")
-    idle_gpus: Annotated[int, Field(ge=0, le=MAX_GPUS)] | None = Field(
+    idle_gpus: Annotated[int, Field(strict=True, ge=0, le=MAX_GPUS)] | None = Field(
         default=None, description="GPUs idle as you count them; as the events have it where it is left out"
     )
 

@@ -4,12 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.schemas.base import Name, Received
+from app.schemas.base import Name, Received, with_example
 from app.schemas.clusters import MAX_POOLS, PolicyName, Quota, Settings
 
 
 class WhatIfIn(Received):
     """What is to be different from the cluster as it is; something has to be."""
+
+    model_config = with_example(quotas={"vision": 4}, days=3.0)
 
     quotas: Annotated[
         dict[Name, Quota],
@@ -19,4 +21,6 @@ class WhatIfIn(Received):
     settings: Annotated[
         Settings | None, Field(description="its settings; by default the cluster's, or another policy's own")
     ] = None
-    days: Annotated[float, Field(gt=0.0, le=366.0, description="days of the past to go through again")] = 7.0
+    days: Annotated[
+        float, Field(strict=True, gt=0.0, le=366.0, description="days of the past to go through again")
+    ] = 7.0

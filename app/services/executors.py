@@ -79,11 +79,12 @@ def issue_join_token(session: Session, cluster: str, node: str, ttl_s: int, cloc
     """Make a token with which the executor of one node can enrol, once.
 
     Raises:
-        UnknownResource: if there is no such node, or no such cluster.
+        UnknownCluster: if there is no such cluster.
+        Conflict: if it has no such node.
     """
     lock_cluster(session, cluster)
     if store.node(session, cluster, node) is None:
-        raise UnknownResource(f"node {node!r} is not in the inventory of cluster {cluster}: add it first")
+        raise Conflict(f"node {node!r} is not in the inventory of cluster {cluster}: add it first")
     token = secrets.token_urlsafe(_SECRET_BYTES)
     row = JoinTokenRow(
         token_sha256=hash_of(token),

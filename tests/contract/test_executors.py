@@ -114,7 +114,7 @@ def test_a_token_is_for_its_node_and_stays_good_after_a_mistake(n1, n2):
 def test_a_token_needs_a_node_of_the_inventory(service, engine):
     del engine
     answer = service.client.post("/v1/clusters/c/join-tokens", json={"node": "n9"})
-    assert_problem(answer, 404, "unknown-resource")
+    assert_problem(answer, 409, "conflict")
     answer = service.client.post("/v1/clusters/none/join-tokens", json={"node": "n1"})
     assert_problem(answer, 404, "unknown-cluster")
 
