@@ -22,7 +22,7 @@ from app.store.engine import make_engine, upgrade
 
 NOT_REACHED = {
     "POST /v1/executors/enroll": "a token is good once, and the test needed an executor",
-    "GET /v1/executors/{executor_id}/desired": "the session it asks for is over once the tool has opened another",
+    "GET /v1/executors/{executor_id}/desired": "its session is over once the tool has opened another",
     "POST /v1/executors/{executor_id}/status": "likewise",
     "POST /v1/clusters/{cluster}/pauses": "only executors pause, and the job they would have to run",
 }
