@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from app import (
+    ask_cli,
     client_cli,
     episodes_cli,
     evaluate_cli,
@@ -53,6 +54,7 @@ cli.add_typer(import_cli.commands)
 cli.add_typer(pull_cli.commands)
 cli.add_typer(history_cli.commands)
 cli.add_typer(client_cli.commands)
+cli.add_typer(ask_cli.commands)
 cli.add_typer(demo_cli.commands)
 cli.add_typer(learn_cli.commands)
 cli.add_typer(evaluate_cli.commands)

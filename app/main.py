@@ -13,6 +13,7 @@ from app.api.limiter import FailureLimiter
 from app.api.limits import RequestLimits
 from app.api.openapi import described
 from app.clock import Clock, make_clock
+from app.services.asking import Askers
 from app.services.deciding import Deciders
 from app.services.durable import Runs
 from app.settings import ServiceSettings
@@ -65,9 +66,13 @@ def _opened(settings: ServiceSettings, runs: Runs | None) -> Callable[[FastAPI],
         app.state.deciders = Deciders(
             settings.database_url, wait_s=settings.decide_limit_s, limit_s=settings.plan_limit_s
         )
+        app.state.askers = Askers(
+            settings.database_url, wait_s=settings.decide_limit_s, limit_s=settings.plan_limit_s
+        )
         try:
             yield
         finally:
+            await run_in_threadpool(app.state.askers.close)
             await run_in_threadpool(app.state.deciders.close)
             app.state.engine.dispose()
 

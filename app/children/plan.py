@@ -74,7 +74,7 @@ def expectations(desk: LiveDesk, now_s: float) -> dict[str, Any]:
             },
             "jobs_mean": round(float(arrivals[:, k].mean()), 3),
         }
-        for k, pool in enumerate(desk.quotas)
+        for k, pool in enumerate(sorted(desk.quotas))  # as the forecasters have them
     }
     return said
 
