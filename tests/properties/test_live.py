@@ -35,7 +35,7 @@ SETTINGS = {
 }
 OTHER_QUOTAS = [QUOTAS, {"a": 3, "b": 2, "c": 1}, {"a": 1, "b": 2, "c": 3}, {"a": 4, "b": 0, "c": 1}]
 NODE_NAMES = list(NODES)
-PROFILE = settings(max_examples=6, deadline=None, derandomize=True)
+PROFILE = settings(max_examples=4, deadline=None, derandomize=True)
 
 Step = tuple[str, int, int, int]
 
