@@ -28,6 +28,10 @@ def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
                 result["made_again_by"] = replan.request(session, runs, assignment.cluster).run_id
         return result
 
+    def keep_plan(it: Assignment, request: Json, answer: Json) -> Json | None:
+        result = planning.publish(it.engine, it.cluster, request, answer, it.run_id, it.clock)
+        return result if "plan_id" in result else None
+
     return {
         RunKind.REPLAN.value: Kind(
             child="plan",
@@ -35,6 +39,7 @@ def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
             publish=publish_plan,
             limit_s=settings.plan_limit_s,
             queue=Queue.REPLANS,
+            keep=keep_plan,
             warm_module=deciding.MODULE,
         ),
         RunKind.WHAT_IF.value: Kind(
