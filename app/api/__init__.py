@@ -4,7 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from app.api import clusters, executors, health, history, keys, live, run_events, runs, what_ifs
+from app.api import clusters, executors, health, history, keys, live, run_events, runs, webhooks, what_ifs
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     clusters.router,
@@ -15,6 +15,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     live.router,
     run_events.router,
     runs.router,
+    webhooks.router,
     what_ifs.router,
 )
 """All routes. One line per noun."""

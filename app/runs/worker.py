@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import Clock, SystemClock, make_clock
 from app.runs import durable
 from app.runs.client import RunClient
+from app.runs.deliveries import Deliverer, forget_old
 from app.runs.kinds import Kind, Queue
 from app.runs.schedule import ask_for_due_replans
 from app.runs.settings import WorkerSettings
@@ -96,6 +97,11 @@ class Worker:
             store.enrol_worker(session, self.worker_id, now, self._settings.worker_lease_s)
         heart = threading.Thread(target=self._renew, args=(engine,), name="lease", daemon=True)
         heart.start()
+        deliverer = Deliverer(engine, self._settings, self._clock)
+        messenger = threading.Thread(
+            target=deliverer.run, args=(self.stopping,), name="webhooks", daemon=True
+        )
+        messenger.start()
         try:
             self._launch(carrier)
             _log.info("worker is ready", worker=self.worker_id)
@@ -103,6 +109,7 @@ class Worker:
         finally:
             self._shut_down(engine, carrier)
             heart.join()
+            messenger.join()
             client.destroy()
             engine.dispose()
         return not self._is_lease_lost
@@ -132,6 +139,7 @@ class Worker:
                     ask_for_due_replans(engine, runs, self._clock)
                     executors.sweep(engine, self._clock, runs)
                     sweeper.forget_old(self._lease_clock.now() - _FORGET_AFTER)
+                    forget_old(engine, self._clock)
             except Exception:  # noqa: BLE001 - the outermost loop: what fails now is tried again
                 _log.exception("the worker's round failed; it is tried again", worker=self.worker_id)
 

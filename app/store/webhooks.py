@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import CursorResult
+from sqlalchemy import ColumnElement, CursorResult
 from sqlmodel import Session, and_, col, delete, func, or_, select
 
 from app.store.tables import DeliveryStatus, RunRow, WebhookDeliveryRow, WebhookRow
@@ -94,17 +94,21 @@ def queue(session: Session, run: RunRow, now: datetime) -> None:
         )
 
 
-def claim(session: Session, now: datetime, *, per_receiver: int, hold_s: float) -> list[WebhookDeliveryRow]:
+def due(session: Session, now: datetime) -> Sequence[str]:
+    """Receivers for which there are messages whose time has come."""
+    return session.exec(select(WebhookDeliveryRow.webhook_id).where(_is_due(now)).distinct()).all()
+
+
+def claim(
+    session: Session, webhook_ids: Sequence[str], now: datetime, *, per_receiver: int, hold_s: float
+) -> list[WebhookDeliveryRow]:
     """Take messages whose time has come, at most so many of each receiver: none is held up by another.
 
     They are put off by `hold_s`, so that they are tried again if whoever took them dies.
     """
-    is_due = (col(WebhookDeliveryRow.status) == DeliveryStatus.PENDING.value) & (
-        col(WebhookDeliveryRow.next_at) <= now
-    )
     taken: list[WebhookDeliveryRow] = []
-    for webhook_id in session.exec(select(WebhookDeliveryRow.webhook_id).where(is_due).distinct()).all():
-        query = select(WebhookDeliveryRow).where(WebhookDeliveryRow.webhook_id == webhook_id, is_due)
+    for webhook_id in webhook_ids:
+        query = select(WebhookDeliveryRow).where(WebhookDeliveryRow.webhook_id == webhook_id, _is_due(now))
         ordered = query.order_by(col(WebhookDeliveryRow.next_at), col(WebhookDeliveryRow.delivery_id))
         taken += session.exec(ordered.limit(per_receiver).with_for_update(skip_locked=True)).all()
     for row in taken:
@@ -129,6 +133,11 @@ def forget(session: Session, before: datetime) -> int:
         )
     )
     return done.rowcount
+
+
+def _is_due(now: datetime) -> ColumnElement[bool]:
+    is_pending = col(WebhookDeliveryRow.status) == DeliveryStatus.PENDING.value
+    return is_pending & (col(WebhookDeliveryRow.next_at) <= now)
 
 
 def _body(run: RunRow, now: datetime) -> str:
