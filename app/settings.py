@@ -37,8 +37,8 @@ class ServiceSettings(BaseSettings):
         status_every_s: how often executors report.
         models_dir: where the processes that decide keep trained forecasters, so that one that starts again
             need not train; None: nowhere.
-        webhook_key_file: the key that secrets of webhooks are made from, mode 0600, the same for all processes;
-            None: beside the database's file.
+        webhook_key_file: the key that secrets of webhooks are made from, mode 0600, the same for all
+            processes; None: beside the database's file.
         webhook_private: whether webhooks may go to private networks and to this machine.
     """
 

@@ -4,7 +4,19 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from app.api import clusters, executors, health, history, keys, live, run_events, runs, webhooks, what_ifs
+from app.api import (
+    clusters,
+    executors,
+    health,
+    history,
+    keys,
+    live,
+    run_events,
+    runs,
+    trainings,
+    webhooks,
+    what_ifs,
+)
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     clusters.router,
@@ -15,6 +27,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     live.router,
     run_events.router,
     runs.router,
+    trainings.router,
     webhooks.router,
     what_ifs.router,
 )

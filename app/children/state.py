@@ -54,6 +54,7 @@ class Trained:
         running: jobs that ran when the epoch began, and whether as their pool's own.
         all_requeueable: the operator's word is that every job may be sent back.
         owes: what its plans are checked for.
+        key: under which its forecasters are kept; empty where they are not.
     """
 
     policy: Policy
@@ -64,6 +65,7 @@ class Trained:
     running: Mapping[str, bool]
     all_requeueable: bool
     owes: PlanOptions
+    key: str = ""
 
 
 class LiveDesk:
@@ -389,7 +391,7 @@ def _train(
     )
     in_force = parse_settings(row.policy, spec.settings, own)
     policy, owes = spec.build(context, in_force), options_of(spec, in_force)
-    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes)
+    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes, key)
 
 
 RECORD_DECIDES: Final = "0.5"

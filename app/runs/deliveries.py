@@ -7,9 +7,10 @@ but itself.
 
 import asyncio
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
@@ -32,6 +33,7 @@ KEPT_FOR: Final = timedelta(days=30)
 """The log of deliveries."""
 
 _PER_RECEIVER: Final = 4
+_FORGET_EVERY_S: Final = 600.0
 _HOLD_S: Final = 3 * TIMEOUT_S
 _GROWTH: Final = 4.0
 _LONGEST_WAIT_S: Final = 14_400.0
@@ -81,6 +83,7 @@ class Deliverer:
         self._clock = clock
         self._wall_clock = SystemClock()
         self._in_flight: dict[asyncio.Task[None], str] = {}
+        self._forgot_at_s = -_FORGET_EVERY_S
 
     def run(self, stopping: threading.Event) -> None:
         """Deliver until it is time to stop; what is under way then is tried again later."""
@@ -103,6 +106,7 @@ class Deliverer:
 
     def _claim(self, busy: set[str]) -> list[_Errand]:
         now = self._clock.now()
+        self._forget_old(now)
         with reading(self._engine) as session:
             due = [webhook_id for webhook_id in store.due(session, now) if webhook_id not in busy]
         if not due:
@@ -120,6 +124,12 @@ class Deliverer:
                 )
                 for row in taken
             ]
+
+    def _forget_old(self, now: datetime) -> None:
+        if time.monotonic() - self._forgot_at_s >= _FORGET_EVERY_S:
+            self._forgot_at_s = time.monotonic()
+            with transaction(self._engine) as session:
+                store.forget(session, now - KEPT_FOR)
 
     async def _deliver(self, errand: _Errand) -> None:
         outcome = await self._attempt(errand)
@@ -178,9 +188,3 @@ class Deliverer:
             _log.warning("delivery_given_up", delivery_id=row.delivery_id, error=row.error)
         else:
             row.next_at = now + timedelta(seconds=wait_s(row.attempts, self._settings.webhook_retry_s))
-
-
-def forget_old(engine: Engine, clock: Clock) -> None:
-    """Remove from the log what is older than `KEPT_FOR` and not pending."""
-    with transaction(engine) as session:
-        store.forget(session, clock.now() - KEPT_FOR)

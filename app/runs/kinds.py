@@ -17,6 +17,8 @@ class RunKind(StrEnum):
     REPLAN = "replan"
     IMPORT = "import"
     WHAT_IF = "what_if"
+    TRAIN = "train"
+    BACKTEST = "backtest"
 
 
 class Queue(StrEnum):

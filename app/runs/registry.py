@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from app.runs.client import RunClient
 from app.runs.kinds import Assignment, Kind, Queue, RunKind
 from app.runs.settings import WorkerSettings
-from app.services import deciding, import_history, planning, replan, what_if
+from app.services import backtests, deciding, import_history, planning, replan, trainings, what_if
 from app.store.engine import transaction
 from app.store.tables import Json
 
@@ -47,6 +47,21 @@ def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
             load=lambda it: what_if.load(it.engine, it.cluster, it.arguments),
             publish=lambda _it, _request, answer: answer,
             limit_s=settings.what_if_limit_s,
+        ),
+        RunKind.TRAIN.value: Kind(
+            child="train",
+            load=lambda it: trainings.load(it.engine, it.cluster, it.arguments, it.run_id, it.clock),
+            publish=lambda it, request, answer: trainings.publish(
+                it.engine, runs, it.cluster, request, answer
+            ),
+            limit_s=settings.train_limit_s,
+        ),
+        RunKind.BACKTEST.value: Kind(
+            child="backtest",
+            load=lambda it: backtests.load(it.engine, it.cluster, it.arguments),
+            publish=lambda _it, _request, answer: answer,
+            keep=lambda _it, _request, answer: answer,
+            limit_s=settings.backtest_limit_s,
         ),
         RunKind.IMPORT.value: Kind(
             child="import_history",

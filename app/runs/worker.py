@@ -22,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import Clock, SystemClock, make_clock
 from app.runs import durable
 from app.runs.client import RunClient
-from app.runs.deliveries import Deliverer, forget_old
+from app.runs.deliveries import Deliverer
 from app.runs.kinds import Kind, Queue
 from app.runs.schedule import ask_for_due_replans
 from app.runs.settings import WorkerSettings
@@ -139,7 +139,6 @@ class Worker:
                     ask_for_due_replans(engine, runs, self._clock)
                     executors.sweep(engine, self._clock, runs)
                     sweeper.forget_old(self._lease_clock.now() - _FORGET_AFTER)
-                    forget_old(engine, self._clock)
             except Exception:  # noqa: BLE001 - the outermost loop: what fails now is tried again
                 _log.exception("the worker's round failed; it is tried again", worker=self.worker_id)
 

@@ -1,8 +1,8 @@
 """Secrets of webhooks, and signatures.
 
 The database holds no secret. There is one key, in a file that only the service's user can read, and each
-receiver's secret is HMAC-SHA256(key, its id and its nonce): shown once, and made again to sign. A new nonce is
-a new secret. Signatures are those of the Standard Webhooks specification (standardwebhooks.com), version 1.
+receiver's secret is HMAC-SHA256(key, its id and its nonce): shown once, and made again to sign. A new nonce
+is a new secret. Signatures are those of the Standard Webhooks specification, version 1.
 """
 
 import base64
@@ -38,8 +38,8 @@ def key_path(settings: ServiceSettings) -> Path:
     url = parse_url(settings.database_url)
     if url.get_backend_name() != "sqlite":
         raise Conflict(
-            "webhooks need a key that all processes of the service can read: put 32 random bytes or more into "
-            "a file of mode 0600 and name it in ANTECAST_WEBHOOK_KEY_FILE"
+            "webhooks need a key that all processes of the service can read: put 32 random bytes or more "
+            "into a file of mode 0600 and name it in ANTECAST_WEBHOOK_KEY_FILE"
         )
     database = Path(str(url.database))
     return database.with_name(f"{database.stem}-webhooks.key")
