@@ -13,35 +13,8 @@ from app.store.tables import Json
 def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
     """All kinds, with their limits."""
     runs = RunClient(settings)
-
-    def publish_plan(assignment: Assignment, request: Json, answer: Json) -> Json:
-        result = planning.publish(
-            assignment.engine,
-            assignment.cluster,
-            request,
-            answer,
-            assignment.run_id,
-            assignment.clock,
-        )
-        if result.get("is_stale"):
-            with transaction(assignment.engine) as session:
-                result["made_again_by"] = replan.request(session, runs, assignment.cluster).run_id
-        return result
-
-    def keep_plan(it: Assignment, request: Json, answer: Json) -> Json | None:
-        result = planning.publish(it.engine, it.cluster, request, answer, it.run_id, it.clock)
-        return result if "plan_id" in result else None
-
     return {
-        RunKind.REPLAN.value: Kind(
-            child="plan",
-            load=lambda it: planning.load(it.engine, it.cluster, it.clock),
-            publish=publish_plan,
-            limit_s=settings.plan_limit_s,
-            queue=Queue.REPLANS,
-            keep=keep_plan,
-            warm_module=deciding.MODULE,
-        ),
+        RunKind.REPLAN.value: _replan(settings, runs),
         RunKind.WHAT_IF.value: Kind(
             child="what_if",
             load=lambda it: what_if.load(it.engine, it.cluster, it.arguments),
@@ -73,3 +46,26 @@ def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
             limit_s=settings.import_limit_s,
         ),
     }
+
+
+def _replan(settings: WorkerSettings, runs: RunClient) -> Kind:
+    def publish(it: Assignment, request: Json, answer: Json) -> Json:
+        result = planning.publish(it.engine, it.cluster, request, answer, it.run_id, it.clock)
+        if result.get("is_stale"):
+            with transaction(it.engine) as session:
+                result["made_again_by"] = replan.request(session, runs, it.cluster).run_id
+        return result
+
+    def keep(it: Assignment, request: Json, answer: Json) -> Json | None:
+        result = planning.publish(it.engine, it.cluster, request, answer, it.run_id, it.clock)
+        return result if "plan_id" in result else None
+
+    return Kind(
+        child="plan",
+        load=lambda it: planning.load(it.engine, it.cluster, it.clock),
+        publish=publish,
+        keep=keep,
+        limit_s=settings.plan_limit_s,
+        queue=Queue.REPLANS,
+        warm_module=deciding.MODULE,
+    )
