@@ -44,7 +44,7 @@ async def follow_run(
     engine: EngineDep,
     after: Annotated[int, Query(ge=0, le=_MAX_NUMBER, description="number of the last event seen")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="of a page")] = 100,
-    accept: Annotated[str, Header(max_length=1000)] = "",
+    accept: Annotated[str, Header(max_length=1000, include_in_schema=False)] = "",
     last_event_id: Annotated[
         str | None, Header(max_length=64, description="of a stream that goes on: the last id seen")
     ] = None,

@@ -93,8 +93,8 @@ class Deliverer:
         while not await asyncio.to_thread(stopping.wait, self._settings.queue_poll_s):
             try:
                 errands = await asyncio.to_thread(self._claim, set(self._in_flight.values()))
-            except SQLAlchemyError as error:
-                _log.warning("deliveries_unreadable", error=str(error))
+            except Exception:  # noqa: BLE001 - the outermost loop: what fails now is tried again
+                _log.exception("deliveries_unreadable")
                 continue
             for errand in errands:
                 task = asyncio.create_task(self._deliver(errand))

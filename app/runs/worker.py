@@ -109,7 +109,7 @@ class Worker:
         finally:
             self._shut_down(engine, carrier)
             heart.join()
-            messenger.join()
+            messenger.join(_STOP_LIMIT_S)  # a name that is being looked up may take longer
             client.destroy()
             engine.dispose()
         return not self._is_lease_lost
