@@ -107,9 +107,7 @@ def plan(
     with _service(url, key_file) as service:
         run = service.post(f"/v1/clusters/{cluster}/replans")
         with _progress("planning", is_silent=as_json) as tell:
-            done = service.wait_for(run["run_id"], tell)
-            while "made_again_by" in done["result"]:  # the cluster changed meanwhile
-                done = service.wait_for(done["result"]["made_again_by"], tell)
+            done = _until_planned(service, run["run_id"], tell)
         made = service.get(f"/v1/clusters/{cluster}/plans/{done['result']['plan_id']}")
     if as_json:
         _print_json(made)
@@ -168,15 +166,22 @@ def replan(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Once, now [default].")] = False,
     never: Annotated[bool, typer.Option("--never", help="From now on only when asked.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Until the plan is made; another exit code than 0 if none is.")
+    ] = False,
     url: UrlOption = _URL,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Ask for a plan without waiting for it, or say how often one is made."""
+    """Ask for a plan, by default without waiting for it, or say how often one is made."""
     if (every is not None) + once + never > 1:
         raise typer.BadParameter("--every, --once and --never exclude each other")
+    if wait and (every is not None or never):
+        raise typer.BadParameter("--wait is for one plan: it goes with --once")
     with _service(url, key_file) as service:
         if every is None and not never:
             run = service.post(f"/v1/clusters/{cluster}/replans")
+            if wait:
+                run = _until_planned(service, run["run_id"], lambda _: None)
             typer.echo(f"run {run['run_id']} is {run['status']}")
             return
         span = None if every is None else seconds_of(every)
@@ -281,6 +286,13 @@ def inventory(
                 raise typer.BadParameter(f"{file} is no JSON: {error}") from error
             service.change("PUT", path, wanted, seen=path)
         _print_json(service.get(path))
+
+
+def _until_planned(service: "Remote", run_id: str, tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    done = service.wait_for(run_id, tell)
+    while "made_again_by" in done["result"]:  # the cluster changed meanwhile
+        done = service.wait_for(done["result"]["made_again_by"], tell)
+    return done
 
 
 def _token_from_database(database_url: str, cluster: str, node: str, ttl_s: int) -> str:

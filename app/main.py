@@ -16,6 +16,7 @@ from app.clock import Clock, make_clock
 from app.services.asking import Askers
 from app.services.deciding import Deciders
 from app.services.durable import Runs
+from app.services.run_feed import RunFeed
 from app.settings import ServiceSettings
 from app.store.engine import make_engine
 
@@ -62,6 +63,7 @@ def _opened(settings: ServiceSettings, runs: Runs | None) -> Callable[[FastAPI],
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.engine = make_engine(settings.database_url)
+        app.state.run_feed = RunFeed(app.state.engine)
         app.state.runs = runs or _queue(settings, app)
         app.state.deciders = Deciders(
             settings.database_url, wait_s=settings.decide_limit_s, limit_s=settings.plan_limit_s
@@ -72,6 +74,7 @@ def _opened(settings: ServiceSettings, runs: Runs | None) -> Callable[[FastAPI],
         try:
             yield
         finally:
+            await app.state.run_feed.close()
             await run_in_threadpool(app.state.askers.close)
             await run_in_threadpool(app.state.deciders.close)
             app.state.engine.dispose()

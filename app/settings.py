@@ -37,6 +37,9 @@ class ServiceSettings(BaseSettings):
         status_every_s: how often executors report.
         models_dir: where the processes that decide keep trained forecasters, so that one that starts again
             need not train; None: nowhere.
+        webhook_key_file: the key that secrets of webhooks are made from, mode 0600, the same for all
+            processes; None: beside the database's file.
+        webhook_private: whether webhooks may go to private networks and to this machine.
     """
 
     model_config = SettingsConfigDict(env_prefix="ANTECAST_", frozen=True, allow_inf_nan=False)
@@ -59,6 +62,8 @@ class ServiceSettings(BaseSettings):
     poll_wait_s: float = Field(default=25.0, ge=0.0, le=60.0)
     status_every_s: float = Field(default=5.0, gt=0.0, le=600.0)
     models_dir: Path | None = None
+    webhook_key_file: Path | None = None
+    webhook_private: bool = False
 
     @model_validator(mode="after")
     def _is_safe(self) -> Self:

@@ -4,7 +4,20 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from app.api import clusters, executors, forecasts, health, history, keys, live, runs, what_ifs
+from app.api import (
+    clusters,
+    executors,
+    forecasts,
+    health,
+    history,
+    keys,
+    live,
+    run_events,
+    runs,
+    trainings,
+    webhooks,
+    what_ifs,
+)
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     clusters.router,
@@ -14,7 +27,10 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     history.router,
     keys.router,
     live.router,
+    run_events.router,
     runs.router,
+    trainings.router,
+    webhooks.router,
     what_ifs.router,
 )
 """All routes. One line per noun."""

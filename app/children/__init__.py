@@ -1,8 +1,8 @@
 """Programs that a worker runs in a process of their own: one JSON request in, one JSON answer out.
 
 Each ends with `if __name__ == "__main__": main(answer)`. The answer goes to standard output, where nothing
-else can get to; progress and what libraries print go to standard error. A child dies with its worker: it
-holds one end of a pipe whose other end only the worker has.
+else can get to; progress, incumbents and what libraries print go to standard error. A child dies with its
+worker: it holds one end of a pipe whose other end only the worker has.
 """
 
 import json
@@ -52,6 +52,19 @@ def tell_progress(done: float, total: float) -> None:
         _told_at_s = now_s
         sys.stderr.write(json.dumps({"done": done, "total": total}) + "\n")
         sys.stderr.flush()
+
+
+def tell_incumbent(answer: dict[str, Any], about: dict[str, Any]) -> None:
+    """Hand out what could be the answer if there were no time left: each is better than those before.
+
+    Where the run is cancelled the worker takes the last of them in (`Kind.keep`).
+
+    Args:
+        answer: as the whole answer would be.
+        about: in a few words and numbers, for who watches the run.
+    """
+    sys.stderr.write(json.dumps({"incumbent": answer, "about": about}, allow_nan=False) + "\n")
+    sys.stderr.flush()
 
 
 def _die_with_worker() -> None:

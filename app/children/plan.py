@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+from sqlalchemy import Engine
 
-from app.children import main
+from app.children import main, tell_incumbent
 from app.children.state import LiveDesk
 from app.store.engine import make_engine
 from domain.timegrid import default_grid
@@ -29,6 +30,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """
     engine = make_engine(os.environ["ANTECAST_DATABASE_URL"])
     try:
+        hand_out_reference(engine, request)
         desk = LiveDesk(engine, request["cluster"], request["epoch"])
         return answer_of(desk, request)
     finally:
@@ -47,9 +49,25 @@ def answer_of(desk: LiveDesk, request: Mapping[str, Any]) -> dict[str, Any]:
         desk.catch_up(request["seq"])
         made = desk.decide(request["now_s"], request["idle_gpus"], is_lending=request["is_lending"])
     made = {**made, "took_ms": round((time.perf_counter() - begun_s) * 1e3, 3)}
+    if request.get("decided_seq") is None:
+        tell_incumbent(made, _about("policy", made))
     if request.get("wants_forecast"):
         made["forecast"] = expectations(desk, request["now_s"])
     return made
+
+
+def hand_out_reference(engine: Engine, request: Mapping[str, Any]) -> None:
+    """Hand out the plan that lends nothing and starts whose turn it is: it is there before any training."""
+    begun_s = time.perf_counter()
+    desk = LiveDesk(engine, request["cluster"], request["epoch"], is_reference=True)
+    desk.catch_up(request["seq"])
+    made = desk.decide(request["now_s"], request["idle_gpus"], is_lending=False)
+    made["took_ms"] = round((time.perf_counter() - begun_s) * 1e3, 3)
+    tell_incumbent(made, _about("reference", made))
+
+
+def _about(plan: str, made: Mapping[str, Any]) -> dict[str, Any]:
+    return {"plan": plan, **{f"num_{name}": len(made[name]) for name in ("starts", "send_backs", "holds")}}
 
 
 def expectations(desk: LiveDesk, now_s: float) -> dict[str, Any]:

@@ -39,6 +39,9 @@ from solver.policies.base import PlansLending, Policy, PolicyContext, PolicySpec
 
 _log = structlog.get_logger(__name__)
 
+_REFERENCE: Final = "fcfs"
+"""The policy that lends nothing: the promise is measured against it."""
+
 _KEPT_ANSWERS: Final = 1024
 """Decisions remembered, for those who ask after a later one was made."""
 
@@ -51,6 +54,7 @@ class Trained:
         running: jobs that ran when the epoch began, and whether as their pool's own.
         all_requeueable: the operator's word is that every job may be sent back.
         owes: what its plans are checked for.
+        key: under which its forecasters are kept; empty where they are not.
     """
 
     policy: Policy
@@ -61,6 +65,7 @@ class Trained:
     running: Mapping[str, bool]
     all_requeueable: bool
     owes: PlanOptions
+    key: str = ""
 
 
 class LiveDesk:
@@ -70,21 +75,25 @@ class LiveDesk:
         engine: the database.
         cluster: name.
         epoch: number.
+        is_reference: the desk of the same epoch that lends nothing; it needs no forecasts, so no training.
 
     Raises:
         UnknownResource: if there is no such epoch.
         SettingError: if the policy's settings no longer hold.
     """
 
-    def __init__(self, engine: Engine, cluster: str, epoch: int) -> None:
+    def __init__(self, engine: Engine, cluster: str, epoch: int, *, is_reference: bool = False) -> None:
         self._engine = engine
         self.cluster = cluster
         with reading(engine) as session:
             row = live.epoch(session, cluster, epoch)
             if row is None:
                 raise UnknownResource(f"cluster {cluster} has no epoch {epoch}")
-            frame = _history_frame(history.rows(session, cluster))
-            ended = [_lived(job, row.at_s) for job in live.ended_before(session, cluster, row.from_seq)]
+            if is_reference:
+                row = EpochRow(**row.model_dump() | {"policy": _REFERENCE, "settings": {}})
+            frame = _history_frame(() if is_reference else history.rows(session, cluster))
+            lived = () if is_reference else live.ended_before(session, cluster, row.from_seq)
+            ended = [_lived(job, row.at_s) for job in lived]
         self.epoch = row
         self.seq = row.from_seq
         self.quotas = {str(pool): int(quota) for pool, quota in row.quotas}
@@ -392,7 +401,7 @@ def _train(
     )
     in_force = parse_settings(row.policy, spec.settings, own)
     policy, owes = spec.build(context, in_force), options_of(spec, in_force)
-    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes)
+    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes, key)
 
 
 RECORD_DECIDES: Final = "0.5"

@@ -16,15 +16,21 @@ from app.children import LIFELINE, REFUSED
 from app.runs.errors import ChildFailedError, ChildRefusedError, ChildTimeoutError
 
 Progress = Callable[[float, float], None]
+Incumbent = Callable[[dict[str, Any], dict[str, Any]], None]
+"""Told an answer that would do, and something about it."""
 
 MAX_ANSWER_BYTES: Final = 64 * 2**20
 KEPT_STDERR_BYTES: Final = 64 * 2**10
+MAX_INCUMBENT_BYTES: Final = 8 * 2**20
+"""A larger one is passed over; the one before it still stands."""
 
 _POLL_S: Final = 0.1
 _SHOWN_CHARACTERS: Final = 2_000
+_PROGRESS_MARK: Final = b'{"done":'
+_INCUMBENT_MARK: Final = b'{"incumbent":'
 
 
-def run_child(
+def run_child(  # noqa: PLR0913 - named, and each a part of how it is run
     name: str,
     request: Mapping[str, Any],
     limit_s: float,
@@ -33,6 +39,7 @@ def run_child(
     environment: Mapping[str, str] | None = None,
     module: str | None = None,
     progress: Progress | None = None,
+    incumbent: Incumbent | None = None,
 ) -> dict[str, Any]:
     """Run `python -m app.children.<name>` and return its answer.
 
@@ -44,6 +51,7 @@ def run_child(
         environment: variables on top of this process's.
         module: full name of a module to run instead.
         progress: told (done, total) when the child says how far it is.
+        incumbent: told (answer, about) when the child hands out an answer that would do.
 
     Raises:
         ChildTimeoutError: if it was killed at the limit.
@@ -61,7 +69,7 @@ def run_child(
             pass_fds=(lifeline,),
             start_new_session=True,
         ) as process:
-            heard = _Heard(name, progress)
+            heard = _Heard(name, progress, incumbent)
             try:
                 _talk(process, json.dumps(request, allow_nan=False).encode(), heard, limit_s, check)
             finally:
@@ -80,6 +88,7 @@ class _Heard:
 
     name: str
     progress: Progress | None
+    incumbent: Incumbent | None = None
     out: bytearray = field(default_factory=bytearray)
     err: bytearray = field(default_factory=bytearray)
     _line: bytearray = field(default_factory=bytearray)
@@ -93,24 +102,34 @@ class _Heard:
             )
 
     def take_err(self, data: bytes) -> None:
-        """Keep the end of what it prints, without the lines that say how far it is."""
-        *lines, rest = bytes(self._line + data).split(b"\n")
-        self._line = bytearray(rest[-KEPT_STDERR_BYTES:])
-        for line in lines:
-            if not self._is_progress(line):
+        """Keep the end of what it prints, without the lines that are for us."""
+        head, *others = data.split(b"\n")
+        self._line += head
+        for piece in others:
+            line, self._line = bytes(self._line), bytearray(piece)
+            if not self._is_for_us(line):
                 self.err += line + b"\n"
+        if len(self._line) > (MAX_INCUMBENT_BYTES if self._is_long else KEPT_STDERR_BYTES):
+            del self._line[:-KEPT_STDERR_BYTES]
         del self.err[:-KEPT_STDERR_BYTES]
 
-    def _is_progress(self, line: bytes) -> bool:
-        if not line.startswith(b'{"done":'):
+    @property
+    def _is_long(self) -> bool:
+        return self._line.startswith(_INCUMBENT_MARK)
+
+    def _is_for_us(self, line: bytes) -> bool:
+        """Whether a line says how far it is, or what would do; it is passed on."""
+        if not line.startswith((_PROGRESS_MARK, _INCUMBENT_MARK)):
             return False
         try:
             said = json.loads(line)
-            done, total = float(said["done"]), float(said["total"])
+            if line.startswith(_PROGRESS_MARK):
+                if self.progress is not None:
+                    self.progress(float(said["done"]), float(said["total"]))
+            elif self.incumbent is not None:
+                self.incumbent(dict(said["incumbent"]), dict(said["about"]))
         except (ValueError, KeyError, TypeError):
             return False
-        if self.progress is not None:
-            self.progress(done, total)
         return True
 
     def answer(self, code: int) -> dict[str, Any]:

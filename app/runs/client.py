@@ -86,7 +86,8 @@ class RunClient:
     def cancel(self, run_id: str) -> None:
         """Cancel a run: one that waits never begins; of one that runs the child is killed within a second.
 
-        Nothing happens to a run that is over.
+        The latter is over, and has `finished_at`, once its worker has kept what can be kept of it. Nothing
+        happens to a run that is over.
 
         Raises:
             UnknownResource: if there is none of that id.
@@ -97,10 +98,7 @@ class RunClient:
             run = store.lock(session, run_id)
             if run is None:
                 raise UnknownResource(f"there is no run {run_id!r}")
-            if not store.is_over(run):
-                run.status = RunStatus.CANCELLED.value
-                run.result = None
-                run.finished_at = self._clock.now()
+            store.cancel(session, run, self._clock.now())
 
 
 def _make_id(now: datetime) -> str:

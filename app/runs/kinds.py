@@ -17,6 +17,8 @@ class RunKind(StrEnum):
     REPLAN = "replan"
     IMPORT = "import"
     WHAT_IF = "what_if"
+    TRAIN = "train"
+    BACKTEST = "backtest"
 
 
 class Queue(StrEnum):
@@ -58,6 +60,9 @@ class Kind:
         limit_s: the child is killed after so many seconds.
         queue: where such runs wait.
         module: full name of the child's module, where it is not in `app.children`.
+        keep: takes in an answer that the child handed out before a cancelled run was stopped, and makes the
+            run's result of it; None where it came to nothing. Called instead of `publish`, or after it. A
+            kind without it keeps nothing of such a run.
         warm_module: full name of a module of children that stay (`app.services.warm`); they are asked instead
             where the request names an entry of the log to answer for (`decided_seq`).
     """
@@ -68,4 +73,5 @@ class Kind:
     limit_s: float
     queue: Queue = Queue.OTHERS
     module: str | None = None
+    keep: Callable[[Assignment, Json, Json], Json | None] | None = None
     warm_module: str | None = None

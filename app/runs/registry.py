@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from app.runs.client import RunClient
 from app.runs.kinds import Assignment, Kind, Queue, RunKind
 from app.runs.settings import WorkerSettings
-from app.services import deciding, import_history, planning, replan, what_if
+from app.services import backtests, deciding, import_history, planning, replan, trainings, what_if
 from app.store.engine import transaction
 from app.store.tables import Json
 
@@ -13,35 +13,28 @@ from app.store.tables import Json
 def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
     """All kinds, with their limits."""
     runs = RunClient(settings)
-
-    def publish_plan(assignment: Assignment, request: Json, answer: Json) -> Json:
-        result = planning.publish(
-            assignment.engine,
-            assignment.cluster,
-            request,
-            answer,
-            assignment.run_id,
-            assignment.clock,
-        )
-        if result.get("is_stale"):
-            with transaction(assignment.engine) as session:
-                result["made_again_by"] = replan.request(session, runs, assignment.cluster).run_id
-        return result
-
     return {
-        RunKind.REPLAN.value: Kind(
-            child="plan",
-            load=lambda it: planning.load(it.engine, it.cluster, it.clock),
-            publish=publish_plan,
-            limit_s=settings.plan_limit_s,
-            queue=Queue.REPLANS,
-            warm_module=deciding.MODULE,
-        ),
+        RunKind.REPLAN.value: _replan(settings, runs),
         RunKind.WHAT_IF.value: Kind(
             child="what_if",
             load=lambda it: what_if.load(it.engine, it.cluster, it.arguments),
             publish=lambda _it, _request, answer: answer,
             limit_s=settings.what_if_limit_s,
+        ),
+        RunKind.TRAIN.value: Kind(
+            child="train",
+            load=lambda it: trainings.load(it.engine, it.cluster, it.arguments, it.run_id, it.clock),
+            publish=lambda it, request, answer: trainings.publish(
+                it.engine, runs, it.cluster, request, answer
+            ),
+            limit_s=settings.train_limit_s,
+        ),
+        RunKind.BACKTEST.value: Kind(
+            child="backtest",
+            load=lambda it: backtests.load(it.engine, it.cluster, it.arguments),
+            publish=lambda _it, _request, answer: answer,
+            keep=lambda _it, _request, answer: answer,
+            limit_s=settings.backtest_limit_s,
         ),
         RunKind.IMPORT.value: Kind(
             child="import_history",
@@ -53,3 +46,26 @@ def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
             limit_s=settings.import_limit_s,
         ),
     }
+
+
+def _replan(settings: WorkerSettings, runs: RunClient) -> Kind:
+    def publish(it: Assignment, request: Json, answer: Json) -> Json:
+        result = planning.publish(it.engine, it.cluster, request, answer, it.run_id, it.clock)
+        if result.get("is_stale"):
+            with transaction(it.engine) as session:
+                result["made_again_by"] = replan.request(session, runs, it.cluster).run_id
+        return result
+
+    def keep(it: Assignment, request: Json, answer: Json) -> Json | None:
+        result = planning.publish(it.engine, it.cluster, request, answer, it.run_id, it.clock)
+        return result if "plan_id" in result else None
+
+    return Kind(
+        child="plan",
+        load=lambda it: planning.load(it.engine, it.cluster, it.clock),
+        publish=publish,
+        keep=keep,
+        limit_s=settings.plan_limit_s,
+        queue=Queue.REPLANS,
+        warm_module=deciding.MODULE,
+    )

@@ -48,7 +48,7 @@ def _ask(engine: Engine, runs: RunClient, cluster: str, now: datetime) -> bool:
 
 def _due(session: Session, row: ClusterRow, now: datetime) -> datetime | None:
     """The instant at which a replan was due for which nobody has asked; None where none is."""
-    last = store.newest_request(session, row.name, RunKind.REPLAN)
+    last = store.newest_request(session, row.name, RunKind.REPLAN, now)
     tick = None if row.replan_every_s is None else _tick(last, row.replan_every_s, now)
     return tick or (
         _asked_again(session, row, last, now) if row.enforced_by == EnforcedBy.EXECUTORS else None

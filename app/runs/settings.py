@@ -10,8 +10,12 @@ class WorkerSettings(ServiceSettings):
 
     Attributes:
         queue_poll_s: how often a worker looks for new runs, in our tables and in DBOS's queues.
-        what_if_limit_s: how long the child process of a what-if may take.
+        what_if_limit_s, train_limit_s, backtest_limit_s: how long the child process of such a run may take.
+        webhook_retry_s: how long to wait after a first failed delivery; then four times as long, and so on.
     """
 
     queue_poll_s: float = Field(default=0.2, ge=0.01, le=60.0)
     what_if_limit_s: float = Field(default=900.0, gt=0.0, le=86_400.0)
+    train_limit_s: float = Field(default=900.0, gt=0.0, le=86_400.0)
+    backtest_limit_s: float = Field(default=3600.0, gt=0.0, le=86_400.0)
+    webhook_retry_s: float = Field(default=5.0, ge=0.01, le=3600.0)

@@ -18,6 +18,7 @@ from sqlmodel import Session
 from app.clock import Clock
 from app.runs.durable import APPLICATION, RUNNING, WAITING
 from app.runs.kinds import Kind
+from app.runs.leases import LeaseWatch
 from app.store import runs as store
 from app.store.engine import reading, transaction
 from app.store.tables import RunRow, RunStatus
@@ -32,7 +33,14 @@ class Sweeper:
     """One worker's hand in keeping rows and workflows together."""
 
     def __init__(
-        self, engine: Engine, client: DBOSClient, kinds: Mapping[str, Kind], clock: Clock, worker_id: str
+        self,
+        engine: Engine,
+        client: DBOSClient,
+        kinds: Mapping[str, Kind],
+        clock: Clock,
+        worker_id: str,
+        *,
+        lease_s: float,
     ) -> None:
         self._engine = engine
         self._client = client
@@ -41,6 +49,7 @@ class Sweeper:
         self._worker_id = worker_id
         self._version = version(APPLICATION)
         self._handed: set[str] = set()
+        self._watch = LeaseWatch(lease_s)
 
     def hand_over_new(self) -> None:
         """Hand over queued runs that have not been seen before."""
@@ -79,17 +88,19 @@ class Sweeper:
     def _requeue_dropped(self, active: Callable[[], set[str]]) -> None:
         """Runs that are said to be ours and that nothing here works on: their end could not be written."""
         with reading(self._engine) as session:
-            said = store.carried_out_by(session, self._worker_id)
+            said = store.held_by(session, self._worker_id)
         dropped = said - active()  # looked at second: what has begun since is in neither
         if dropped:
             with transaction(self._engine) as session:
-                num_queued = store.requeue(session, dropped, self._worker_id)
+                num_queued = store.let_go(session, dropped, self._worker_id, self._clock.now())
             _log.warning("runs were dropped", worker=self._worker_id, runs=num_queued)
 
     def _release_lost(self, now: datetime) -> None:
+        with reading(self._engine) as session:
+            silent = self._watch.silent(store.leases(session), now)
         with transaction(self._engine) as session:
-            for worker_id in {*store.lapsed_workers(session, now), *store.orphaned(session)}:
-                released = store.release(session, worker_id)
+            for worker_id in {*store.lapsed_among(session, silent), *store.orphaned(session)}:
+                released = store.release(session, worker_id, self._clock.now())
                 _log.warning("worker is gone", worker=worker_id, runs=released)
 
     def _known(self, waiting: Sequence[RunRow]) -> list[RunRow]:
@@ -134,13 +145,8 @@ class Sweeper:
 
     def _adopt(self, session: Session, run: RunRow, workflow: WorkflowStatus) -> None:
         """The workflow is over, its worker did not come to say so."""
-        run.finished_at = self._clock.now()
-        if workflow.status == "SUCCESS":
-            run.status = RunStatus.SUCCEEDED.value
-        else:
-            run.status = RunStatus.FAILED.value
-            run.error = str(workflow.error or _ENDED_ELSEWHERE)
-        session.add(run)
+        error = None if workflow.status == "SUCCESS" else str(workflow.error or _ENDED_ELSEWHERE)
+        store.adopt(session, run, error, self._clock.now())
 
     def _is_under_way(self, workflow: WorkflowStatus, alive: Collection[str]) -> bool:
         """Whether it will go on by itself: it waits in a queue for our version, or a live worker has it."""

@@ -1,8 +1,8 @@
 """The worker: a process that carries runs out, as many of them beside each other as one likes.
 
 It holds a lease that it renews every second on a thread of its own. If the lease runs out, other workers
-take its runs over; a worker that finds its lease gone kills its children and ends. Leases go by the wall
-clocks of the workers' machines, which have to agree to within a few seconds.
+take its runs over; a worker that finds its lease gone kills its children and ends. Clocks may jump:
+see `app.runs.leases`.
 """
 
 import os
@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.clock import Clock, SystemClock, make_clock
 from app.runs import durable
 from app.runs.client import RunClient
+from app.runs.deliveries import Deliverer
 from app.runs.kinds import Kind, Queue
 from app.runs.schedule import ask_for_due_replans
 from app.runs.settings import WorkerSettings
@@ -88,12 +89,19 @@ class Worker:
             client=client,
             stopping=self.stopping,
         )
-        sweeper = Sweeper(engine, client, self._kinds, self._clock, self.worker_id)
+        sweeper = Sweeper(
+            engine, client, self._kinds, self._clock, self.worker_id, lease_s=self._settings.worker_lease_s
+        )
         with transaction(engine) as session:
             now = self._lease_clock.now()
             store.enrol_worker(session, self.worker_id, now, self._settings.worker_lease_s)
         heart = threading.Thread(target=self._renew, args=(engine,), name="lease", daemon=True)
         heart.start()
+        deliverer = Deliverer(engine, self._settings, self._clock)
+        messenger = threading.Thread(
+            target=deliverer.run, args=(self.stopping,), name="webhooks", daemon=True
+        )
+        messenger.start()
         try:
             self._launch(carrier)
             _log.info("worker is ready", worker=self.worker_id)
@@ -101,6 +109,7 @@ class Worker:
         finally:
             self._shut_down(engine, carrier)
             heart.join()
+            messenger.join(_STOP_LIMIT_S)  # a name that is being looked up may take longer
             client.destroy()
             engine.dispose()
         return not self._is_lease_lost
@@ -159,7 +168,7 @@ class Worker:
         DBOS.destroy(destroy_registry=True)
         if not self._is_lease_lost:
             with transaction(engine) as session:
-                store.release(session, self.worker_id)
+                store.release(session, self.worker_id, self._clock.now())
         _log.info("worker has ended", worker=self.worker_id)
 
 
@@ -169,5 +178,6 @@ def _for_children(settings: WorkerSettings) -> dict[str, str]:
         "database_url": settings.database_url,
         "clock_speed": str(settings.clock_speed),
         "clock_origin": settings.clock_origin.isoformat() if settings.clock_origin else None,
+        "models_dir": str(settings.models_dir) if settings.models_dir else None,
     }
     return {f"ANTECAST_{name.upper()}": value for name, value in given.items() if value is not None}

@@ -28,6 +28,8 @@ from app.store.tables import Json, RunStatus
 from domain.errors import AntecastError
 
 _PROGRESS_EVERY_S: Final = 1.0
+_PROGRESS_STEPS: Final = 100
+"""So often at most a run says how far it is: its events stay few however long it takes."""
 _LOOK_EVERY_S: Final = 0.25
 _MAX_ERROR_CHARACTERS: Final = 4_000
 
@@ -93,23 +95,28 @@ class Carrier:
         return carry_out
 
     def _carry_out(self, run_id: str) -> None:
+        best = Best()
         try:
             assignment, kind = self._begin(run_id)
             if kind is None:
                 return
             request: Json = DBOS.run_step({"name": "load"}, kind.load, assignment)
             self._check(run_id)
-            DBOS.run_step({"name": "work"}, self._work, kind, assignment, request)
+            DBOS.run_step({"name": "work"}, self._work, kind, assignment, request, best)
         except RunCancelledError as error:
+            with transaction(self.engine) as session:
+                store.wind_up(session, run_id, self.worker_id, best.result, self.clock.now())
             self.client.cancel_workflow(run_id)
             raise dbos_errors.DBOSWorkflowCancelledError(f"run {run_id} was cancelled") from error
         except Exception as error:
             _log.warning("run failed", run_id=run_id, error=str(error), exc_info=not _is_expected(error))
             with transaction(self.engine) as session:
-                store.fail(session, run_id, self.worker_id, _tell(error), self.clock.now())
+                if not store.fail(session, run_id, self.worker_id, _tell(error), self.clock.now()):
+                    store.wind_up(session, run_id, self.worker_id, None, self.clock.now())
             raise
         with transaction(self.engine) as session:
-            store.succeed(session, run_id, self.worker_id, self.clock.now())
+            if not store.succeed(session, run_id, self.worker_id, self.clock.now()):
+                store.wind_up(session, run_id, self.worker_id, best.result, self.clock.now())
 
     def _begin(self, run_id: str) -> tuple[Assignment, Kind | None]:
         """Make the run ours. No kind: there is nothing left to do."""
@@ -124,33 +131,53 @@ class Carrier:
                 return assignment, None
             if self.worker_id not in store.live_workers(session):
                 raise WorkerStoppingError  # given up by the others, who are about to take the run over
-            run.status = RunStatus.RUNNING.value
-            run.worker = self.worker_id
-            run.started_at = run.started_at or self.clock.now()
+            store.begin(session, run, self.worker_id, self.clock.now())
             _log.info("run begins", run_id=run_id, kind=run.kind, cluster=run.cluster)
             return assignment, self.kinds[run.kind]
 
-    def _work(self, kind: Kind, assignment: Assignment, request: Json) -> None:
+    def _work(self, kind: Kind, assignment: Assignment, request: Json, best: "Best") -> None:
         """Child and publication: one step, so that the answer is never kept with the workflow."""
+        run_id = assignment.run_id
+        try:
+            answer = self._answer(kind, assignment, request, best)
+            self._check(run_id)
+            result = kind.publish(assignment, request, answer)
+            best.answer = answer
+            self._keep(run_id, result)
+        except RunCancelledError:
+            self._keep_best(kind, assignment, request, best)
+            raise
+        if kind.keep is not None:  # it may be cancelled before it is said to be over
+            best.result = {"kept": best.about, **result}
+
+    def _keep_best(self, kind: Kind, assignment: Assignment, request: Json, best: "Best") -> None:
+        if kind.keep is not None and best.answer is not None:
+            kept = kind.keep(assignment, request, best.answer)
+            best.result = None if kept is None else {"kept": best.about, **kept}
+
+    def _answer(self, kind: Kind, assignment: Assignment, request: Json, best: "Best") -> Json:
         run_id = assignment.run_id
         check = _no_more_than_every(_LOOK_EVERY_S, lambda: self._check(run_id))
         if kind.warm_module is not None and request.get("decided_seq") is not None:
-            answer = self._warm(kind.warm_module).ask(
+            return self._warm(kind.warm_module).ask(
                 assignment.cluster, request, wait_s=kind.limit_s, limit_s=kind.limit_s, check=check
             )
-        else:
-            answer = run_child(
-                kind.child,
-                request,
-                kind.limit_s,
-                check,
-                environment=self.environment,
-                module=kind.module,
-                progress=self._teller(run_id),
-            )
-        self._check(run_id)
-        result = kind.publish(assignment, request, answer)
-        self._keep(run_id, result)
+
+        def take(answer: Json, about: Json) -> None:
+            best.answer, best.about = answer, about
+            with transaction(self.engine) as session:
+                store.tell_incumbent(session, run_id, self.worker_id, self.clock.now(), about)
+
+        return run_child(
+            kind.child,
+            request,
+            kind.limit_s,
+            check,
+            environment=self.environment,
+            module=kind.module,
+            progress=self._teller(run_id),
+            incumbent=None if kind.keep is None else take,
+        )
 
     def _check(self, run_id: str) -> None:
         """Raises if the run is not to go on here."""
@@ -162,19 +189,27 @@ class Carrier:
             raise RunCancelledError
 
     def _teller(self, run_id: str) -> Callable[[float, float], None]:
-        told_at_s = -_PROGRESS_EVERY_S
+        told_at_s, told_step = -_PROGRESS_EVERY_S, -1
 
         def tell(done: float, total: float) -> None:
-            nonlocal told_at_s
-            if time.monotonic() - told_at_s >= _PROGRESS_EVERY_S:
-                told_at_s = time.monotonic()
-                self._keep(run_id, {"progress": {"done": done, "total": total}})
+            nonlocal told_at_s, told_step
+            step = int(_PROGRESS_STEPS * done / total) if total > 0 else 0
+            if step > told_step and time.monotonic() - told_at_s >= _PROGRESS_EVERY_S:
+                told_at_s, told_step = time.monotonic(), step
+                with transaction(self.engine) as session:
+                    is_told = store.tell_progress(
+                        session, run_id, self.worker_id, self.clock.now(), done=done, total=total
+                    )
+                self._require(run_id, is_kept=is_told)
 
         return tell
 
     def _keep(self, run_id: str, result: Json) -> None:
         with transaction(self.engine) as session:
             is_kept = store.keep_result(session, run_id, self.worker_id, result)
+        self._require(run_id, is_kept=is_kept)
+
+    def _require(self, run_id: str, *, is_kept: bool) -> None:
         if not is_kept:
             self._check(run_id)
             raise RunStoppedError(f"run {run_id} is another worker's by now")
@@ -189,6 +224,21 @@ class Carrier:
             with self._changed:
                 self._active.discard(run_id)
                 self._changed.notify_all()
+
+
+@dataclass
+class Best:
+    """What a run that is stopped could end with.
+
+    Attributes:
+        answer: the last that its child has handed out, or its whole answer; None before there is one.
+        about: what it is.
+        result: what was made of it once the run was cancelled.
+    """
+
+    answer: Json | None = None
+    about: Json = field(default_factory=dict)
+    result: Json | None = None
 
 
 def _no_more_than_every(seconds: float, look: Callable[[], None]) -> Callable[[], None]:

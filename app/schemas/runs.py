@@ -25,6 +25,8 @@ class RunName(StrEnum):
     REPLAN = "replan"
     IMPORT = "import"
     WHAT_IF = "what_if"
+    TRAIN = "train"
+    BACKTEST = "backtest"
 
 
 class RunOut(Sent):
@@ -36,13 +38,14 @@ class RunOut(Sent):
     status: RunState
     arguments: dict[str, Any] = Field(description="what it was asked for with")
     result: dict[str, Any] | None = Field(
-        description="what came of it; while it runs, `progress` with `done` and `total`"
+        description="what came of it; while it runs, `progress` with `done` and `total`; of one that was "
+        "cancelled, `kept` and what there was by then"
     )
     error: str | None = Field(description="why it failed, and what to do")
     requested_by: str
     requested_at: datetime
     started_at: datetime | None
-    finished_at: datetime | None
+    finished_at: datetime | None = Field(description="set once nothing will happen to it any more")
     worker: str | None = Field(description="who carried it out last")
 
 

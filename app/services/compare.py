@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -162,7 +162,12 @@ def _report(workload: Workload, done: Replay, reference: Lived) -> dict[str, Any
     return report | {name: part for name, part in parts.items() if part}
 
 
-def run_all(  # noqa: PLR0913 - named, and each a part of the question
+def run_all(workload: Workload, choices: Sequence[Choice], **how: Any) -> list[Row]:
+    """All rows of `run_each`."""
+    return list(run_each(workload, choices, **how))
+
+
+def run_each(  # noqa: PLR0913 - named, and each a part of the question
     workload: Workload,
     choices: Sequence[Choice],
     *,
@@ -172,10 +177,10 @@ def run_all(  # noqa: PLR0913 - named, and each a part of the question
     reference: str = REFERENCE,
     checks_plans: bool = False,
     pairs: PairTable | None = None,
-) -> list[Row]:
+) -> Iterator[Row]:
     """Replay policies over one workload and measure each against `fcfs` and against `backfill`.
 
-    `backfill` is run even where it is not asked for.
+    `backfill` is run first, even where it is not asked for. A row comes as soon as its policy is done.
 
     Args:
         workload: what happens.
@@ -210,15 +215,14 @@ def run_all(  # noqa: PLR0913 - named, and each a part of the question
             pairs=pairs,
         )
 
-    done = {choice.label: run(choice) for choice in choices}
-    if BASELINE not in done:
-        done[BASELINE] = run(Choice(BASELINE, {}, BASELINE))
-    without, baseline = reference_of(workload), Lived.of(done[BASELINE].schedule)
-    rows = [_row(workload, choice.label, done[choice.label], without, baseline) for choice in choices]
+    first = run(next((one for one in choices if one.label == BASELINE), Choice(BASELINE, {}, BASELINE)))
+    without, baseline = reference_of(workload), Lived.of(first.schedule)
     world = _other_world(workload, reference, may_see_truth=may_see_truth, seed=seed)
-    for row in rows:
-        row.report.update(_against_other(workload, Lived.of(row.replay.schedule), reference, world))
-    return rows
+    for choice in choices:
+        done = first if choice.label == BASELINE else run(choice)
+        row = _row(workload, choice.label, done, without, baseline)
+        row.report.update(_against_other(workload, Lived.of(done.schedule), reference, world))
+        yield row
 
 
 def _other_world(workload: Workload, reference: str, *, may_see_truth: bool, seed: int) -> Lived | None:

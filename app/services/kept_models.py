@@ -34,6 +34,7 @@ MODELS_DIR: Final = "ANTECAST_MODELS_DIR"
 MOST_KEPT: Final = 16
 """Desks whose models are kept, those used last."""
 
+_KINDS: Final = ("lifetime", "demand")
 _SOURCES: Final = ("data", "domain", "models")
 _log = structlog.get_logger(__name__)
 
@@ -58,6 +59,11 @@ def key_of(
     for ended_s, job, ran_s in ended:
         digest.update(repr((ended_s, astuple(job), ran_s)).encode())
     return digest.hexdigest()
+
+
+def is_kept(folder: Path | None, key: str) -> bool:
+    """Whether the forecasters of a key are there to be read."""
+    return folder is not None and bool(key) and all((folder / f"{key}-{kind}").exists() for kind in _KINDS)
 
 
 def kept_or_made(

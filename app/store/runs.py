@@ -1,13 +1,22 @@
 """Runs and the workers that carry them out."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import CursorResult, and_, or_, update
+from sqlalchemy import ColumnElement, CursorResult, and_, or_, update
 from sqlmodel import Session, col, delete, func, select
 
-from app.store.tables import ClusterRow, EnforcedBy, Json, RunRow, RunStatus, WorkerRow
+from app.store import run_events, webhooks
+from app.store.tables import (
+    ClusterRow,
+    EnforcedBy,
+    Json,
+    RunEventKind,
+    RunRow,
+    RunStatus,
+    WorkerRow,
+)
 
 MAX_QUEUED_AT_ONCE: Final = 1_000
 """So many queued runs are looked at in one go; the rest has its turn later."""
@@ -23,7 +32,7 @@ class Place(NamedTuple):
 
 
 def is_over(run: RunRow) -> bool:
-    """Whether nothing is going to happen to it any more."""
+    """Whether its outcome is settled; one that is cancelled may still be winding up (no `finished_at`)."""
     return run.status in _OVER
 
 
@@ -42,7 +51,49 @@ def add(session: Session, run: RunRow) -> RunRow:
     """A new run."""
     session.add(run)
     session.flush()
+    run_events.append(session, run.run_id, RunEventKind.QUEUED, run.requested_at, {"by": run.requested_by})
     return run
+
+
+def begin(session: Session, run: RunRow, worker_id: str, now: datetime) -> None:
+    """A worker begins with a run, or goes on with it; the caller has it locked."""
+    run.status = RunStatus.RUNNING.value
+    run.worker = worker_id
+    run.started_at = run.started_at or now
+    run_events.append(session, run.run_id, RunEventKind.STARTED, now, {"worker": worker_id})
+
+
+def cancel(session: Session, run: RunRow, now: datetime) -> None:
+    """Cancel a run that the caller has locked; one that is over stays as it is.
+
+    One that runs is over once its worker has wound it up: then it has `finished_at`.
+    """
+    if is_over(run):
+        return
+    is_running = run.status == RunStatus.RUNNING
+    run.status = RunStatus.CANCELLED.value
+    run.result = None
+    if is_running:
+        run_events.append(session, run.run_id, RunEventKind.CANCELLING, now)
+    else:
+        _finish(session, run, now)
+
+
+def wind_up(session: Session, run_id: str, worker_id: str, result: Json | None, now: datetime) -> bool:
+    """A cancelled run is over, with what is kept of it, unless it is not this worker's; says whether."""
+    run = lock(session, run_id)
+    if run is None or run.worker != worker_id or run.status != RunStatus.CANCELLED or run.finished_at:
+        return False
+    run.result = result
+    _finish(session, run, now)
+    return True
+
+
+def adopt(session: Session, run: RunRow, error: str | None, now: datetime) -> None:
+    """A run whose workflow is over and whose worker did not come to say so; the caller has it locked."""
+    run.status = RunStatus.SUCCEEDED.value if error is None else RunStatus.FAILED.value
+    run.error = error
+    _finish(session, run, now)
 
 
 def queued_like(session: Session, cluster: str, kind: str, dedup: str) -> RunRow | None:
@@ -112,65 +163,87 @@ def keep_result(session: Session, run_id: str, worker_id: str, result: Json) -> 
     return changed > 0
 
 
+def tell_progress(
+    session: Session, run_id: str, worker_id: str, now: datetime, *, done: float, total: float
+) -> bool:
+    """How far a run is, unless it is no longer this worker's; says whether it was."""
+    far: Json = {"done": done, "total": total}
+    is_kept = keep_result(session, run_id, worker_id, {"progress": far})
+    if is_kept:
+        run_events.append(session, run_id, RunEventKind.PROGRESS, now, far)
+    return is_kept
+
+
+def tell_incumbent(session: Session, run_id: str, worker_id: str, now: datetime, about: Json) -> bool:
+    """A run has something that it could end with, unless it is no longer this worker's; says whether."""
+    run = lock(session, run_id)
+    if run is None or run.worker != worker_id or run.status != RunStatus.RUNNING:
+        return False
+    run_events.append(session, run_id, RunEventKind.INCUMBENT, now, about)
+    return True
+
+
 def succeed(session: Session, run_id: str, worker_id: str, now: datetime) -> bool:
     """A run has its result, unless it is no longer this worker's; says whether it was."""
-    changed = _update(
-        session,
-        update(RunRow)
-        .where(col(RunRow.run_id) == run_id, *_carried_out_by(worker_id))
-        .values(status=RunStatus.SUCCEEDED.value, finished_at=now),
-    )
-    return changed > 0
+    run = _locked_of(session, run_id, worker_id)
+    if run is None:
+        return False
+    run.status = RunStatus.SUCCEEDED.value
+    _finish(session, run, now)
+    return True
 
 
 def fail(session: Session, run_id: str, worker_id: str, error: str, now: datetime) -> bool:
     """A run has failed, unless it is no longer this worker's; says whether it was."""
-    changed = _update(
-        session,
-        update(RunRow)
-        .where(col(RunRow.run_id) == run_id, *_carried_out_by(worker_id))
-        .values(status=RunStatus.FAILED.value, result=None, error=error, finished_at=now),
-    )
-    return changed > 0
+    run = _locked_of(session, run_id, worker_id)
+    if run is None:
+        return False
+    run.status = RunStatus.FAILED.value
+    run.result = None
+    run.error = error
+    _finish(session, run, now)
+    return True
 
 
-def carried_out_by(session: Session, worker_id: str) -> set[str]:
-    """Runs that are said to be carried out by a worker."""
-    return set(session.exec(select(RunRow.run_id).where(*_carried_out_by(worker_id))))
+def held_by(session: Session, worker_id: str) -> set[str]:
+    """Runs that are said to be carried out, or wound up, by a worker."""
+    return set(session.exec(select(RunRow.run_id).where(_held(), RunRow.worker == worker_id)))
 
 
-def requeue(session: Session, run_ids: Collection[str], worker_id: str) -> int:
-    """Queue runs again, those that are still said to be carried out by the worker."""
-    return _update(
-        session,
-        update(RunRow)
-        .where(col(RunRow.run_id).in_(run_ids), *_carried_out_by(worker_id))
-        .values(status=RunStatus.QUEUED.value, worker=None),
-    )
+def let_go(session: Session, run_ids: Collection[str], worker_id: str, now: datetime) -> int:
+    """Queue runs again that are still said to be the worker's, and end cancelled ones; returns how many."""
+    mine = select(RunRow).where(_held(), RunRow.worker == worker_id, col(RunRow.run_id).in_(run_ids))
+    return _hand_over(session, mine, now)
 
 
-def release(session: Session, worker_id: str) -> int:
-    """Queue again what a worker was carrying out, and forget the worker."""
-    changed = _update(
-        session,
-        update(RunRow).where(*_carried_out_by(worker_id)).values(status=RunStatus.QUEUED.value, worker=None),
-    )
+def release(session: Session, worker_id: str, now: datetime) -> int:
+    """Queue again what a worker was carrying out, end what it was to wind up, and forget the worker."""
+    changed = _hand_over(session, select(RunRow).where(_held(), RunRow.worker == worker_id), now)
     session.exec(delete(WorkerRow).where(col(WorkerRow.worker_id) == worker_id))
     return changed
 
 
-def lapsed_workers(session: Session, now: datetime) -> list[str]:
-    """Workers whose lease has run out; each is given to one caller only, until its transaction ends."""
-    query = select(WorkerRow.worker_id).where(col(WorkerRow.lease_until) < now)
-    return list(session.exec(query.with_for_update(skip_locked=True)))
+def leases(session: Session) -> dict[str, datetime]:
+    """Until when each worker says it is there."""
+    return dict(session.exec(select(WorkerRow.worker_id, WorkerRow.lease_until)).all())
+
+
+def lapsed_among(session: Session, silent: Mapping[str, datetime]) -> list[str]:
+    """Those of the workers that have not renewed since; each is given to one caller only, until it commits.
+
+    Args:
+        session: an open transaction.
+        silent: workers, and the leases they were last seen with.
+    """
+    query = select(WorkerRow).where(col(WorkerRow.worker_id).in_(silent))
+    locked = query.with_for_update(skip_locked=True).execution_options(populate_existing=True)
+    return [row.worker_id for row in session.exec(locked) if row.lease_until == silent[row.worker_id]]
 
 
 def orphaned(session: Session) -> list[str]:
     """Workers that are said to carry runs out and are not known (any more)."""
     known = select(WorkerRow.worker_id)
-    query = select(RunRow.worker).where(
-        RunRow.status == RunStatus.RUNNING.value, col(RunRow.worker).not_in(known)
-    )
+    query = select(RunRow.worker).where(_held(), col(RunRow.worker).not_in(known))
     return [worker for worker in session.exec(query.distinct()) if worker is not None]
 
 
@@ -194,9 +267,14 @@ def live_workers(session: Session) -> set[str]:
     return set(session.exec(select(WorkerRow.worker_id)))
 
 
-def newest_request(session: Session, cluster: str, kind: str) -> datetime | None:
-    """When a run of this kind was last asked for."""
-    query = select(RunRow.requested_at).where(RunRow.cluster == cluster, RunRow.kind == kind)
+def newest_request(session: Session, cluster: str, kind: str, until: datetime) -> datetime | None:
+    """When a run of this kind was last asked for, up to an instant.
+
+    What bears a later one was asked for by a clock that was ahead. It must not put a schedule off.
+    """
+    query = select(RunRow.requested_at).where(
+        RunRow.cluster == cluster, RunRow.kind == kind, col(RunRow.requested_at) <= until
+    )
     return session.exec(query.order_by(col(RunRow.requested_at).desc()).limit(1)).one_or_none()
 
 
@@ -211,6 +289,43 @@ def replanned_clusters(session: Session) -> Sequence[ClusterRow]:
 
 def _carried_out_by(worker_id: str) -> tuple[Any, Any]:
     return col(RunRow.status) == RunStatus.RUNNING.value, col(RunRow.worker) == worker_id
+
+
+def _held() -> ColumnElement[bool]:
+    """Runs that run, or are cancelled and not wound up yet."""
+    is_cancelled = col(RunRow.status) == RunStatus.CANCELLED.value
+    is_running = col(RunRow.status) == RunStatus.RUNNING.value
+    return or_(is_running, and_(is_cancelled, col(RunRow.finished_at).is_(None)))
+
+
+def _locked_of(session: Session, run_id: str, worker_id: str) -> RunRow | None:
+    run = lock(session, run_id)
+    is_its = run is not None and run.status == RunStatus.RUNNING and run.worker == worker_id
+    return run if is_its else None
+
+
+def _hand_over(session: Session, runs: Any, now: datetime) -> int:
+    """Queue runs again; those that are cancelled are over."""
+    left = session.exec(runs.with_for_update().execution_options(populate_existing=True)).all()
+    for run in left:
+        if run.status == RunStatus.CANCELLED:
+            _finish(session, run, now)
+            continue
+        left_by, run.worker = run.worker, None
+        run.status = RunStatus.QUEUED.value
+        run_events.append(session, run.run_id, RunEventKind.HANDED_OVER, now, {"worker": left_by})
+    return len(left)
+
+
+def _finish(session: Session, run: RunRow, now: datetime) -> None:
+    """The end of a run: its last event, and the messages to whoever wants to know, all in one transaction."""
+    run.finished_at = now
+    session.add(run)
+    told: Json = {"status": run.status, "error": run.error}
+    if run.status == RunStatus.CANCELLED and run.result is not None:
+        told["kept"] = run.result.get("kept")
+    run_events.append(session, run.run_id, RunEventKind.FINISHED, now, told)
+    webhooks.queue(session, run, now)
 
 
 def _update(session: Session, statement: Any) -> int:

@@ -427,7 +427,7 @@ def test_a_worker_whose_lease_is_gone_kills_its_children_and_ends(migrated, runs
     with worker(migrated.url) as first:
         pid = first_pid(tmp_path)
         with transaction(migrated.engine) as session:  # as if others had given it up
-            store.release(session, look(migrated, run_id).worker)
+            store.release(session, look(migrated, run_id).worker, ORIGIN)
         assert first.wait(60) == 1
         assert not is_alive(pid)
     assert look(migrated, run_id).status == "queued"

@@ -155,3 +155,32 @@ def test_only_what_runs_through_executors_can_be_paused(service):
     for job_id, status in (("x", 409), ("y", 404)):
         asked = {"job_id": job_id, "is_paused": True}
         assert service.client.post("/v1/clusters/c/pauses", json=asked).status_code == status
+
+
+def test_trainings_and_backtests_are_accepted_with_what_was_asked(runs):
+    trained = runs.client.post("/v1/clusters/c/trainings", json={})
+    assert trained.status_code == 202, trained.text
+    assert int(trained.headers["retry-after"]) > 0
+    run = run_at(runs, trained.headers["location"])
+    assert (run["kind"], run["arguments"]) == ("train", {"holdout_days": 7.0, "begins_epoch": False})
+    assert runs.client.post("/v1/clusters/c/trainings", json={}).json()["run_id"] == run["run_id"]
+    policies = [{"policy": "fcfs", "settings": {}}, {"policy": "reclaim", "settings": {}}]
+    asked = runs.client.post("/v1/clusters/c/backtests", json={"policies": policies, "days": 3})
+    assert asked.status_code == 202, asked.text
+    assert run_at(runs, asked.headers["location"])["arguments"] == {"policies": policies, "days": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("policies", "word"),
+    [
+        ([], ""),
+        ([{"policy": "nix"}], "policy"),
+        ([{"policy": "gssf"}], "future"),
+        ([{"policy": "fcfs"}, {"policy": "fcfs"}], "twice"),
+        ([{"policy": "fcfs", "settings": {"nix": "1"}}], "nix"),
+    ],
+)
+def test_a_backtest_that_makes_no_sense_is_refused_at_the_door(runs, policies, word):
+    answer = runs.client.post("/v1/clusters/c/backtests", json={"policies": policies})
+    assert answer.status_code == 422, answer.text
+    assert word in answer.json()["detail"]

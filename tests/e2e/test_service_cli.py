@@ -104,6 +104,8 @@ def test_plans_can_be_made_again_and_again(ask, cluster):
     assert json.loads(ask("cluster", "show", cluster).out)["replan_every_s"] is None
     assert re.search(r"run run-\w+ is queued", ask("replan", "--cluster", cluster, "--once").out)
     assert ask("replan", "--cluster", cluster, "--once", "--every", "5m").code == 2
+    assert re.search(r"run run-\w+ is succeeded", ask("replan", "--cluster", cluster, "--once", "--wait").out)
+    assert ask("replan", "--cluster", cluster, "--never", "--wait").code == 2
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ import sys
 import time
 from pathlib import Path
 
-from app.children import main, tell_progress
+from app.children import main, tell_incumbent, tell_progress
 from domain.errors import SettingError
 
 DEADLINE_S = 60
 
 
-def answer(request):
+def answer(request):  # noqa: C901 - one case a word
     match request.get("do", "echo"):
         case "refuse":
             raise SettingError("there is nothing to plan: put pools first")
@@ -26,6 +26,8 @@ def answer(request):
             tell_progress(4, 4)
         case "exit silently":
             os._exit(0)
+        case "hand out":
+            hand_out(request)
         case "wait":
             wait(Path(request["folder"]))
         case "fork":
@@ -35,6 +37,16 @@ def answer(request):
         case "flood":
             return {"text": "x" * int(request["bytes"])}
     return {"echo": request, "url": os.environ.get("ANTECAST_DATABASE_URL")}
+
+
+def hand_out(request):
+    """Some answers that would do, large ones, between what libraries print; then wait to be let go."""
+    for number in range(int(request["incumbents"])):
+        sys.stderr.write("noise of a library\n")
+        echo = {**request, "cluster": f"as of {number}"}
+        tell_incumbent({"echo": echo, "padding": "x" * 200_000}, {"number": number})
+    if "folder" in request:
+        wait(Path(request["folder"]))
 
 
 def wait(folder):

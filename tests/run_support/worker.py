@@ -1,5 +1,7 @@
 """A worker process whose runs are carried out by the child of this folder."""
 
+import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -13,7 +15,8 @@ from app.runs.worker import Worker
 def load(assignment):
     if assignment.arguments.get("do") == "fail to load":
         raise ZeroDivisionError("no such luck")
-    return {"cluster": assignment.cluster, **assignment.arguments}
+    unasked = json.loads(os.environ.get("ANTECAST_TEST_REQUEST", "{}"))
+    return {"cluster": assignment.cluster, **unasked, **assignment.arguments}
 
 
 def publish(assignment, request, answer):
@@ -30,6 +33,7 @@ def kinds():
     return {
         "replan": Kind(**common, limit_s=60, queue=Queue.REPLANS),
         "what_if": Kind(**common, limit_s=60),
+        "backtest": Kind(**common, limit_s=60, keep=publish),
         "import": Kind(**common, limit_s=0.5),
     }
 

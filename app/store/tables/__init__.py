@@ -7,13 +7,16 @@ from app.store.tables.history import HistoryChunkRow, HistoryImportRow, HistoryJ
 from app.store.tables.keys import ApiKeyRow
 from app.store.tables.live import DecisionRow, JobRow, LiveState, LogRow
 from app.store.tables.plans import PlanRow, PlanStatus
+from app.store.tables.run_events import RunEventKind, RunEventRow
 from app.store.tables.runs import RunRow, RunStatus, WorkerRow
+from app.store.tables.webhooks import DeliveryStatus, WebhookDeliveryRow, WebhookRow
 
 __all__ = [
     "NAMING",
     "ApiKeyRow",
     "ClusterRow",
     "DecisionRow",
+    "DeliveryStatus",
     "DesiredRow",
     "EnforcedBy",
     "EpochRow",
@@ -33,7 +36,11 @@ __all__ = [
     "PlanRow",
     "PlanStatus",
     "PoolRow",
+    "RunEventKind",
+    "RunEventRow",
     "RunRow",
     "RunStatus",
+    "WebhookDeliveryRow",
+    "WebhookRow",
     "WorkerRow",
 ]
