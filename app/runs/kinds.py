@@ -17,6 +17,7 @@ class RunKind(StrEnum):
     REPLAN = "replan"
     IMPORT = "import"
     WHAT_IF = "what_if"
+    OBSERVE = "observe"
 
 
 class Queue(StrEnum):

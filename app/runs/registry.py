@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from app.runs.client import RunClient
 from app.runs.kinds import Assignment, Kind, Queue, RunKind
 from app.runs.settings import WorkerSettings
-from app.services import deciding, import_history, planning, replan, what_if
+from app.services import deciding, import_history, observations, planning, replan, what_if
 from app.store.engine import transaction
 from app.store.tables import Json
 
@@ -41,6 +41,14 @@ def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
             child="what_if",
             load=lambda it: what_if.load(it.engine, it.cluster, it.arguments),
             publish=lambda _it, _request, answer: answer,
+            limit_s=settings.what_if_limit_s,
+        ),
+        RunKind.OBSERVE.value: Kind(
+            child="observation",
+            load=lambda it: observations.load(it.engine, it.cluster, it.arguments, it.clock),
+            publish=lambda it, request, answer: observations.publish(
+                it.engine, it.cluster, request, answer, it.run_id, it.clock
+            ),
             limit_s=settings.what_if_limit_s,
         ),
         RunKind.IMPORT.value: Kind(

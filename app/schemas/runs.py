@@ -25,6 +25,7 @@ class RunName(StrEnum):
     REPLAN = "replan"
     IMPORT = "import"
     WHAT_IF = "what_if"
+    OBSERVE = "observe"
 
 
 class RunOut(Sent):

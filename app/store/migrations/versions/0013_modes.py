@@ -13,7 +13,8 @@ _JSON: Final = sa.JSON().with_variant(JSONB(), "postgresql")
 _INSTANT: Final = sa.DateTime(timezone=True)
 
 _CARRIED_OUT: Final = (
-    "UPDATE plans SET status = CASE WHEN cluster IN (SELECT name FROM clusters WHERE enforced_by = 'executors') "
+    "UPDATE plans SET status = CASE WHEN cluster IN "
+    "(SELECT name FROM clusters WHERE enforced_by = 'executors') "
     "THEN 'applied' ELSE 'approved' END WHERE status = 'published'"
 )
 _PLAN_COLUMNS: Final = (
@@ -76,11 +77,13 @@ def _create_actions() -> None:
         sa.Column("reviewed_at", _INSTANT, nullable=True),
         sa.Column("closed_at", _INSTANT, nullable=True),
     )
-    op.create_index("ix_actions_cluster_actions_status_actions_number", "actions", ["cluster", "status", "number"])
+    op.create_index(
+        "ix_actions_cluster_actions_status_actions_number", "actions", ["cluster", "status", "number"]
+    )
 
 
 def downgrade() -> None:
-    """Drop them. Whoever only looked on, or waited for approval, would go out at once again: lending stops."""
+    """Drop them. Where somebody only looked on, or approved, all would go out at once: no lending."""
     op.execute("UPDATE clusters SET is_lending = false WHERE mode <> 'enforce' OR approval <> 'automatic'")
     op.execute("UPDATE plans SET status = 'published' WHERE status IN ('applied', 'approved')")
     op.execute("UPDATE plans SET status = 'superseded' WHERE status <> 'published'")
