@@ -74,9 +74,11 @@ class Remote:
         """What comes of a POST."""
         return self._body(self._ask("POST", path, json=dict(body or {})))
 
-    def change(self, method: str, path: str, body: Mapping[str, Any], seen: str) -> dict[str, Any]:
-        """Change a resource, based on the version that `seen` has right now."""
-        etag = self._ask("GET", seen).headers.get("etag", "*")
+    def change(
+        self, method: str, path: str, body: Mapping[str, Any], seen: str, version: int | None = None
+    ) -> dict[str, Any]:
+        """Change a resource, based on a version of it; on the one that `seen` has right now where None."""
+        etag = f'"{version}"' if version else self._ask("GET", seen).headers.get("etag", "*")
         return self._body(self._ask(method, path, json=dict(body), headers={"If-Match": etag}))
 
     def upload(self, path: str, file: Path, options: Mapping[str, str]) -> dict[str, Any]:

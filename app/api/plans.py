@@ -23,6 +23,7 @@ router = APIRouter(prefix="/v1/clusters/{cluster}/plans", tags=["plans"])
 
 Reads = Depends(require("read"))
 PlanId = Annotated[str, Path(max_length=64, description="the plan's id; `latest` names the newest")]
+Reviewed = Annotated[str, Path(max_length=64, description="the plan's id")]
 
 _SAME = {
     "plan_id",
@@ -69,9 +70,9 @@ def get_plan(
 @router.post("/{plan_id}/approve", summary="Approve a draft: it goes out")
 def approve_plan(
     cluster: ClusterName,
-    plan_id: PlanId,
-    versions: IfMatchDep,
+    plan_id: Reviewed,
     caller: ApplierDep,
+    versions: IfMatchDep,
     response: Response,
     engine: EngineDep,
     clock: ClockDep,
@@ -88,9 +89,9 @@ def approve_plan(
 @router.post("/{plan_id}/reject", summary="Reject a draft")
 def reject_plan(
     cluster: ClusterName,
-    plan_id: PlanId,
-    versions: IfMatchDep,
+    plan_id: Reviewed,
     caller: ApplierDep,
+    versions: IfMatchDep,
     response: Response,
     engine: EngineDep,
     clock: ClockDep,

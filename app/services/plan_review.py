@@ -6,10 +6,9 @@ from sqlalchemy import Engine
 from sqlmodel import Session
 
 from app.clock import Clock
-from app.errors import Conflict, VersionClash
+from app.errors import Conflict, UnknownResource, VersionClash
 from app.services import modes, planning
 from app.services.clusters import Versions, require
-from app.services.plan_diff import find
 from app.services.times import to_s
 from app.store import plans
 from app.store.engine import lock_cluster, reading, transaction
@@ -80,7 +79,9 @@ def reject(
 
 
 def _under_review(session: Session, cluster: ClusterRow, plan_id: str, versions: Versions) -> PlanRow:
-    plan = find(session, cluster.name, plan_id)
+    plan = plans.by_id(session, cluster.name, plan_id)  # not `latest`: that is another one a moment later
+    if plan is None:
+        raise UnknownResource(f"cluster {cluster.name} has no plan {plan_id!r}")
     if versions is not None and plan.version not in versions:
         raise VersionClash(
             f"plan {plan.plan_id} is at version {plan.version} by now and is {plan.status}; look again"
