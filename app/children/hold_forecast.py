@@ -52,9 +52,9 @@ def feasibility(
     found, before = [], 0
     for hold, by_s in zip(holds, deadlines, strict=True):
         wanted = before + hold["num_gpus"]
-        chances = _chance_of(wanted - idle, stays, alive, len(ahead_s))
+        chances = chance_of(wanted - idle, stays, alive, len(ahead_s))
         likely = np.flatnonzero(chances >= LIKELY)
-        bound_s = _bound_s(wanted - idle, stays, now_s)
+        latest_s = bound_s(wanted - idle, stays, now_s)
         found.append(
             {
                 "by_s": by_s,
@@ -62,7 +62,7 @@ def feasibility(
                 "idle_gpus": int(min(max(idle - before, 0), hold["num_gpus"])),
                 "probability": round(float(chances[np.searchsorted(ahead_s, by_s - now_s)]), 6),
                 "likely_by_s": _first(likely, ahead_s, now_s, wanted <= idle),
-                "bound_s": bound_s if math.isfinite(bound_s) else None,
+                "bound_s": latest_s if math.isfinite(latest_s) else None,
             }
         )
         before = wanted
@@ -96,7 +96,7 @@ def _alive(
     return np.where(ahead_s[None, :] < left_s, alive, 0.0)
 
 
-def _chance_of(
+def chance_of(
     missing: int, running: Sequence[tuple[Job, float]], alive: FloatArray, num_instants: int
 ) -> FloatArray:
     """(instants,) P(jobs as wide as `missing` have ended): the law of the sum, all above it in one bin."""
@@ -113,7 +113,7 @@ def _chance_of(
     return np.minimum(law[:, missing], 1.0)
 
 
-def _bound_s(missing: int, running: Sequence[tuple[Job, float]], now_s: float) -> float:
+def bound_s(missing: int, running: Sequence[tuple[Job, float]], now_s: float) -> float:
     """When limits alone have freed so many GPUs; infinite where too few jobs have one."""
     if missing <= 0:
         return now_s
