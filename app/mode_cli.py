@@ -59,7 +59,7 @@ def stop_lending(
 ) -> None:
     """The kill switch: start no guest any more, at once.
 
-    Guests that run are left until their GPUs are wanted. A change of the cluster's is_lending turns it on again.
+    Guests that run are left until their GPUs are wanted. Changing the cluster's is_lending turns it on again.
     """
     with _service(url, key_file) as service:
         found = service.post(f"/v1/clusters/{cluster}/stop-lending")

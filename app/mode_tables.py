@@ -9,12 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 _PARTS: Final = (("start", "starts"), ("send back", "send_backs"), ("keep free", "holds"))
+_ID_WIDTH: Final = 41
 _HOUR_S: Final = 3600.0
 
 
 def plans_table(plans: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
     """One row a plan."""
-    table = _table("plan", "id", "of (UTC)", "status", "starts", "send backs", "holds", "churn")
+    table = _table("plan", "id", "of (UTC)", "status", "starts", "back", "holds", "churn")
     for plan in plans:
         table.add_row(
             str(plan["number"]),
@@ -131,7 +132,8 @@ def _name(one: Mapping[str, Any]) -> str:
 def _table(*names: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for name in names:
-        table.add_column(name)
+        is_id = name == "id"  # whole, for it is copied
+        table.add_column(name, no_wrap=is_id, min_width=_ID_WIDTH if is_id else None)
     return table
 
 

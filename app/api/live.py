@@ -56,7 +56,7 @@ def post_events(
         session.flush()
         if result.accepted and row.enforced_by == EnforcedBy.EXECUTORS:
             applying.stop_what_left(session, row, clock)
-            replan.request(session, runs, cluster)
+            replan.after_event(session, runs, row)
     return views.recorded(result)
 
 

@@ -33,6 +33,14 @@ def waits_for_approval(cluster: ClusterRow) -> bool:
     return cluster.mode == Mode.OBSERVE or cluster.approval == Approval.REQUIRED
 
 
+def follows_events(cluster: ClusterRow) -> bool:
+    """Whether each event leads to a plan: it goes out by itself, and nobody else would ask for it.
+
+    Where somebody approves plans, a draft has to stand still for as long as it is looked at.
+    """
+    return is_pushed(cluster) and not waits_for_approval(cluster)
+
+
 def without_guests(answer: Json) -> Json:
     """An answer that lends nothing: guests that were to start are dropped, and it says why."""
     guests = [start["job_id"] for start in answer["starts"] if start["is_guest"]]

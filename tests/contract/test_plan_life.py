@@ -261,3 +261,19 @@ def test_the_plan_of_a_scheduler_is_in_force_until_the_next(open_service: Opener
     ]
     rest = service.client.get(URL, params={"before": listed["next_before"]}).json()
     assert [(one["number"], one["status"]) for one in rest["items"]] == [(1, "superseded")]
+
+
+def test_events_make_no_draft_stale_under_its_reviewer(planned: Planned, service: Service):
+    """Where plans go out by themselves each event asks for one; where somebody looks at them, none does."""
+
+    def asked_for(name: str) -> int:
+        job = {"pool": "a", "num_gpus": 1, "spec": {"argv": ["/bin/true"]}}
+        event = {"kind": "submitted", "job_id": name, "job": job}
+        told = service.client.post("/v1/clusters/c/events", json={"events": [event]})
+        assert told.json()["accepted"] == 1, told.text
+        return len(service.client.get("/v1/clusters/c/runs", params={"kind": "replan"}).json()["items"])
+
+    required(planned)
+    assert asked_for("x") == 0
+    clusters.change(planned.engine, "c", {"approval": "automatic"}, None, planned.clock)
+    assert asked_for("y") == 1
