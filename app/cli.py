@@ -16,9 +16,11 @@ from app import (
     idle_cli,
     import_cli,
     learn_cli,
+    mode_cli,
     pack_cli,
     packing_cli,
     place_cli,
+    plan_cli,
     pull_cli,
     service_cli,
     why_cli,
@@ -55,6 +57,8 @@ cli.add_typer(pull_cli.commands)
 cli.add_typer(history_cli.commands)
 cli.add_typer(client_cli.commands)
 cli.add_typer(ask_cli.commands)
+cli.add_typer(plan_cli.commands)
+cli.add_typer(mode_cli.commands)
 cli.add_typer(demo_cli.commands)
 cli.add_typer(learn_cli.commands)
 cli.add_typer(evaluate_cli.commands)

@@ -93,30 +93,6 @@ def upload(
         typer.echo(f"{done['num_jobs']} jobs imported, {done['num_skipped']} rows left out")
 
 
-@commands.command(epilog="Example: antecast plan --cluster research")
-def plan(
-    cluster: ClusterOption,
-    as_json: JsonOption = False,
-    url: UrlOption = _URL,
-    key_file: KeyFileOption = None,
-) -> None:
-    """Make a plan of this moment, wait for it and print it.
-
-    Executors carry it out; where the scheduler asks for decisions it is advice.
-    """
-    with _service(url, key_file) as service:
-        run = service.post(f"/v1/clusters/{cluster}/replans")
-        with _progress("planning", is_silent=as_json) as tell:
-            done = _until_planned(service, run["run_id"], tell)
-        made = service.get(f"/v1/clusters/{cluster}/plans/{done['result']['plan_id']}")
-    if as_json:
-        _print_json(made)
-        return
-    from app.service_tables import plan_table  # noqa: PLC0415 - rich is not for everyone
-
-    _print(*plan_table(made))
-
-
 @commands.command(epilog="Example: antecast ask --cluster research --quota vision=48 --quota speech=16")
 def ask(
     cluster: ClusterOption,
@@ -233,6 +209,9 @@ def create_cluster(
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")] = 0,
+    mode: Annotated[
+        str, typer.Option("--mode", help="observe (only look on), advise (somebody reviews) or enforce.")
+    ] = "enforce",
     url: UrlOption = _URL,
     key_file: KeyFileOption = None,
 ) -> None:
@@ -243,6 +222,7 @@ def create_cluster(
         "policy": policy,
         "settings": _pairs(settings or []),
         "seed": seed,
+        "mode": mode,
     }
     with _service(url, key_file) as service:
         _print_json(service.post("/v1/clusters", body))

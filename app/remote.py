@@ -62,10 +62,12 @@ class Remote:
         with _in_our_words():
             return self._client.post(path, body)
 
-    def change(self, method: str, path: str, body: Mapping[str, Any], seen: str) -> Json:
-        """Change a resource, based on the version that `seen` has right now."""
+    def change(
+        self, method: str, path: str, body: Mapping[str, Any], seen: str, version: int | None = None
+    ) -> Json:
+        """Change a resource, based on a version of it; on the one that `seen` has right now where None."""
         with _in_our_words():
-            return self._client.change(method, path, body, seen)
+            return self._client.change(method, path, body, seen, version)
 
     def upload(self, path: str, file: Path, options: Mapping[str, str]) -> Json:
         """Send a file piece by piece."""

@@ -20,7 +20,7 @@ from app.services import report as reporting
 from app.services.deciding import Deciders
 from app.services.facts import Fact
 from app.services.times import to_s
-from app.store import live, plans
+from app.store import live
 from app.store.engine import lock_cluster, reading, transaction
 from app.store.tables import ClusterRow, EnforcedBy
 
@@ -56,7 +56,7 @@ def post_events(
         session.flush()
         if result.accepted and row.enforced_by == EnforcedBy.EXECUTORS:
             applying.stop_what_left(session, row, clock)
-            replan.request(session, runs, cluster)
+            replan.after_event(session, runs, row)
     return views.recorded(result)
 
 
@@ -96,36 +96,6 @@ def get_decision(
     if made is None:
         raise UnknownResource(f"entry {seq} of cluster {cluster} is no decision")
     return views.decision(deciding.Decision(row, made, None, observe.Recorded()))
-
-
-@router.get("/plans", tags=["plans"], summary="Plans, newest first", dependencies=[Reads])
-def list_plans(
-    cluster: ClusterName,
-    engine: EngineDep,
-    before: Annotated[int | None, Query(ge=1, le=MAX_NUMBER)] = None,
-    limit: Limit = 20,
-) -> schemas.PlansOut:
-    """Pages by number: `before` is the `next_before` of the page before."""
-    row = _cluster(engine, cluster)
-    with reading(engine) as session:
-        found = plans.page(session, cluster, before=before, limit=limit)
-    items = [views.plan(row, plan) for plan in found]
-    return schemas.PlansOut(items=items, next_before=items[-1].number if len(items) == limit else None)
-
-
-@router.get("/plans/{plan_id}", tags=["plans"], summary="A plan, or the latest one", dependencies=[Reads])
-def get_plan(
-    cluster: ClusterName, plan_id: Annotated[str, Path(max_length=64)], engine: EngineDep
-) -> schemas.PlanOut:
-    """`latest` names the newest."""
-    row = _cluster(engine, cluster)
-    with reading(engine) as session:
-        found = (
-            plans.latest(session, cluster) if plan_id == "latest" else plans.by_id(session, cluster, plan_id)
-        )
-    if found is None:
-        raise UnknownResource(f"cluster {cluster} has no plan {plan_id!r}; ask for one: POST .../replans")
-    return views.plan(row, found)
 
 
 @router.get("/jobs", tags=["jobs"], summary="Live jobs", dependencies=[Reads])

@@ -9,7 +9,7 @@ from app.services.decide import Decision
 from app.services.facts import Fact, FactKind
 from app.services.observe import Recorded
 from app.services.times import to_instant, to_s
-from app.store.tables import ClusterRow, EnforcedBy, EpochRow, JobRow, PlanRow
+from app.store.tables import ClusterRow, EpochRow, JobRow
 
 
 def fact_of(cluster: ClusterRow, event: schemas.EventIn, now: datetime) -> Fact:
@@ -55,7 +55,7 @@ def answer(cluster: ClusterRow, made: Mapping[str, Any]) -> dict[str, Any]:
     fields["lending"] = made.get("lending")
     fields["holds"] = [
         schemas.HoldOut(
-            pool=hold["pool"], num_gpus=hold["num_gpus"], until=_instant(cluster, hold.get("until_s"))
+            pool=hold["pool"], num_gpus=hold["num_gpus"], until=instant(cluster, hold.get("until_s"))
         )
         for hold in made.get("holds", [])
     ]
@@ -69,31 +69,8 @@ def decision(made: Decision) -> schemas.DecisionOut:
         **answer(cluster, made.row.answer),
         **made.row.model_dump(include={"seq", "epoch", "idle_gpus", "took_ms"}),
         at=to_instant(cluster, made.row.at_s),
-        ask_again_at=_instant(cluster, made.ask_again_s),
+        ask_again_at=instant(cluster, made.ask_again_s),
         events=recorded(made.recorded),
-    )
-
-
-def plan(cluster: ClusterRow, row: PlanRow) -> schemas.PlanOut:
-    """A plan."""
-    return schemas.PlanOut(
-        **answer(cluster, row.content),
-        **row.model_dump(
-            include={
-                "plan_id",
-                "number",
-                "run_id",
-                "epoch",
-                "seq_seen",
-                "seq",
-                "status",
-                "content_sha256",
-                "created_at",
-            }
-        ),
-        at=to_instant(cluster, row.at_s),
-        is_enforced=cluster.enforced_by == EnforcedBy.EXECUTORS,
-        forecast=row.content.get("forecast", {}),
     )
 
 
@@ -118,9 +95,9 @@ def job(cluster: ClusterRow, row: JobRow) -> schemas.JobOut:
     return schemas.JobOut(
         **row.model_dump(include=same),
         submit=to_instant(cluster, row.submit_s),
-        first_start=_instant(cluster, row.first_started_s),
-        start=_instant(cluster, row.started_s),
-        end=_instant(cluster, row.ended_s),
+        first_start=instant(cluster, row.first_started_s),
+        start=instant(cluster, row.started_s),
+        end=instant(cluster, row.ended_s),
     )
 
 
@@ -133,5 +110,6 @@ def epoch(cluster: ClusterRow, row: EpochRow) -> schemas.EpochOut:
     )
 
 
-def _instant(cluster: ClusterRow, seconds: float | None) -> datetime | None:
+def instant(cluster: ClusterRow, seconds: float | None) -> datetime | None:
+    """An instant, where there is one."""
     return None if seconds is None else to_instant(cluster, seconds)

@@ -9,6 +9,7 @@ import numpy as np
 from sqlalchemy import Engine
 
 from app.children import main, tell_incumbent
+from app.children.hold_forecast import feasibility
 from app.children.state import LiveDesk
 from app.store.engine import make_engine
 from domain.timegrid import default_grid
@@ -26,7 +27,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     Returns:
         starts, send_backs, conversions, holds, `ask_again_s`, how long it took (`took_ms`), the rules that
         were broken by a plan of which this is the lawful part (`refused`, where there are any) and, where
-        `wants_forecast`, what the forecasts are made of (`forecast`).
+        `wants_forecast`, what the forecasts are made of (`forecast`) and by when the GPUs of its holds will
+        be there (`feasibility`).
     """
     engine = make_engine(os.environ["ANTECAST_DATABASE_URL"])
     try:
@@ -47,12 +49,18 @@ def answer_of(desk: LiveDesk, request: Mapping[str, Any]) -> dict[str, Any]:
         made = desk.answer(int(request["decided_seq"]))
     else:
         desk.catch_up(request["seq"])
-        made = desk.decide(request["now_s"], request["idle_gpus"], is_lending=request["is_lending"])
+        made = desk.decide(
+            request["now_s"],
+            request["idle_gpus"],
+            is_lending=request["is_lending"],
+            accepted=request.get("accepted"),
+        )
     made = {**made, "took_ms": round((time.perf_counter() - begun_s) * 1e3, 3)}
     if request.get("decided_seq") is None:
         tell_incumbent(made, _about("policy", made))
     if request.get("wants_forecast"):
         made["forecast"] = expectations(desk, request["now_s"])
+        made["feasibility"] = feasibility(desk, made, request["now_s"], request["idle_gpus"])
     return made
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 import structlog
 from sqlalchemy import Engine, Row
 
+from app.children.review import reviewed
 from app.errors import UnknownResource
 from app.services.facts import FactKind, job_of
 from app.services.kept_models import folder_of, kept_or_made, key_of
@@ -107,6 +108,7 @@ class LiveDesk:
         self._jobs: dict[str, Job] = {}
         self._without_promise: dict[str, Job] = {}
         self._waiting: set[str] = set()
+        self._since_s: dict[str, float] = {}
         self._converted: dict[str, None] = {}
         self._answers: dict[int, dict[str, Any]] = {}
         self.started_s: dict[str, float] = {}
@@ -138,11 +140,14 @@ class LiveDesk:
             raise UnknownResource(f"entry {seq} of cluster {self.cluster} is no decision that is kept")
         return self._answers[seq]
 
-    def decide(self, now_s: float, idle_gpus: int, *, is_lending: bool) -> dict[str, Any]:
+    def decide(
+        self, now_s: float, idle_gpus: int, *, is_lending: bool, accepted: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Decide now, as a plain answer: job ids instead of jobs, and nothing beyond what is idle.
 
         A conversion is said again until the log has it: who was to hear of it may be gone. A plan that
-        breaks a rule is refused (`refused` says why): what is left are its lawful own starts.
+        breaks a rule is refused (`refused` says why): what is left are its lawful own starts. Where somebody
+        reviews (`accepted`), the answer has of lending what was accepted, and `proposed` all of it.
         """
         now_s = self.now_s = max(self.now_s, now_s)
         planned = self._desk.decide(now_s, idle_gpus)
@@ -151,7 +156,12 @@ class LiveDesk:
         plan, refused = self._checked(fitted, now_s, idle_gpus)
         self._books.decided(planned)
         self._converted.update((job.job_id, None) for job in plan.conversions)
+        proposed = None
+        if accepted is not None:
+            plan, proposed = reviewed(plan, idle_gpus, accepted)
         answer = as_answer(plan)
+        if proposed is not None:
+            answer["proposed"] = proposed
         if refused:
             answer["refused"] = refused
         behind = self.trained.policy.plan_behind() if isinstance(self.trained.policy, PlansLending) else None
@@ -162,6 +172,18 @@ class LiveDesk:
         asks_again = tick_s is not None and len(self._waiting) > len(answer["starts"])
         answer["ask_again_s"] = (now_s // tick_s + 1.0) * tick_s if asks_again and tick_s else None
         return answer
+
+    def width(self, job_id: str) -> int:
+        """GPUs of an unfinished job; 0 for one that is not known."""
+        job = self._jobs.get(job_id)
+        return 0 if job is None else job.num_gpus
+
+    def running(self) -> list[tuple[Job, float]]:
+        """Jobs that run, and since when, the longest first."""
+        return sorted(
+            ((self._jobs[job_id], since_s) for job_id, since_s in self._since_s.items()),
+            key=lambda one: (one[1], one[0].job_id),
+        )
 
     def _checked(self, plan: Plan, now_s: float, idle_gpus: int) -> tuple[Plan, list[str]]:
         """The plan, or what may be done of it, and the rules it breaks."""
@@ -178,7 +200,10 @@ class LiveDesk:
         now_s = self.now_s = max(self.now_s, entry.at_s)
         if entry.kind == FactKind.DECIDED:
             self._answers[entry.seq] = self.decide(
-                now_s, entry.data["idle_gpus"], is_lending=entry.data["is_lending"]
+                now_s,
+                entry.data["idle_gpus"],
+                is_lending=entry.data["is_lending"],
+                accepted=entry.data.get("accepted"),
             )
             if len(self._answers) > _KEPT_ANSWERS:
                 del self._answers[next(iter(self._answers))]
@@ -232,6 +257,7 @@ class LiveDesk:
         match FactKind(entry.kind):
             case FactKind.STARTED:
                 self._waiting.discard(job.job_id)
+                self._since_s[job.job_id] = now_s
                 self._books.started(job)
                 self._desk.started(job, now_s)
             case FactKind.ENDED:
@@ -253,11 +279,13 @@ class LiveDesk:
             self._desk.cancelled(job, now_s)
         else:
             self._waiting.add(job.job_id)
+            self._since_s.pop(job.job_id, None)
             self._books.sent_back(job)
             self._desk.sent_back(job, now_s)
 
     def _forget(self, job: Job) -> None:
         self._waiting.discard(job.job_id)
+        self._since_s.pop(job.job_id, None)
         self._books.ended(job)
         del self._jobs[job.job_id]
 
@@ -278,6 +306,7 @@ class LiveDesk:
                 started_s = min(max(row["started_s"], submitted_s), at_s)
                 self.started_s[job.job_id] = started_s
                 facts.append((started_s, len(snapshot) + place, FactKind.STARTED, job))
+                self._since_s[job.job_id] = started_s
             else:
                 self._waiting.add(job.job_id)
         self._adopt_places(snapshot)

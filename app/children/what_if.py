@@ -104,7 +104,7 @@ def jobs_of(engine: Engine, cluster: str, requeueable_pools: set[str]) -> pd.Dat
         rows: list[Sequence[Any]] = list(history.rows(session, cluster))
         known = {row[0] for row in rows}
         rows += [
-            _values(job)
+            table_row(job)
             for job in live.all_jobs(session, cluster)
             if job.state == LiveState.ENDED and job.job_id not in known
         ]
@@ -180,7 +180,7 @@ def _pool_figures(answered: Answered) -> dict[str, dict[str, Any]]:
     }
 
 
-def _values(job: JobRow) -> list[Any]:
+def table_row(job: JobRow) -> list[Any]:
     """A live job's row of the table."""
     ended_s = job.ended_s if job.ended_s is not None else job.submit_s
     started_s = job.started_s if job.started_s is not None else job.submit_s

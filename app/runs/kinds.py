@@ -19,6 +19,7 @@ class RunKind(StrEnum):
     WHAT_IF = "what_if"
     TRAIN = "train"
     BACKTEST = "backtest"
+    OBSERVE = "observe"
 
 
 class Queue(StrEnum):

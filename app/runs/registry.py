@@ -5,7 +5,16 @@ from collections.abc import Mapping
 from app.runs.client import RunClient
 from app.runs.kinds import Assignment, Kind, Queue, RunKind
 from app.runs.settings import WorkerSettings
-from app.services import backtests, deciding, import_history, planning, replan, trainings, what_if
+from app.services import (
+    backtests,
+    deciding,
+    import_history,
+    observations,
+    planning,
+    replan,
+    trainings,
+    what_if,
+)
 from app.store.engine import transaction
 from app.store.tables import Json
 
@@ -35,6 +44,14 @@ def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
             publish=lambda _it, _request, answer: answer,
             keep=lambda _it, _request, answer: answer,
             limit_s=settings.backtest_limit_s,
+        ),
+        RunKind.OBSERVE.value: Kind(
+            child="observation",
+            load=lambda it: observations.load(it.engine, it.cluster, it.arguments, it.clock),
+            publish=lambda it, request, answer: observations.publish(
+                it.engine, it.cluster, request, answer, it.run_id, it.clock
+            ),
+            limit_s=settings.what_if_limit_s,
         ),
         RunKind.IMPORT.value: Kind(
             child="import_history",

@@ -9,12 +9,12 @@ from sqlmodel import Session
 from app.clock import Clock
 from app.runs.client import RunClient
 from app.runs.kinds import RunKind
-from app.services import replan
+from app.services import modes, replan
 from app.services.times import to_instant
 from app.store import plans
 from app.store import runs as store
 from app.store.engine import lock_cluster, reading, transaction
-from app.store.tables import ClusterRow, EnforcedBy
+from app.store.tables import ClusterRow
 
 SCHEDULE: Final = "schedule"
 
@@ -50,9 +50,7 @@ def _due(session: Session, row: ClusterRow, now: datetime) -> datetime | None:
     """The instant at which a replan was due for which nobody has asked; None where none is."""
     last = store.newest_request(session, row.name, RunKind.REPLAN, now)
     tick = None if row.replan_every_s is None else _tick(last, row.replan_every_s, now)
-    return tick or (
-        _asked_again(session, row, last, now) if row.enforced_by == EnforcedBy.EXECUTORS else None
-    )
+    return tick or (_asked_again(session, row, last, now) if modes.follows_events(row) else None)
 
 
 def _tick(last: datetime | None, every_s: float, now: datetime) -> datetime | None:

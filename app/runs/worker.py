@@ -28,7 +28,7 @@ from app.runs.schedule import ask_for_due_replans
 from app.runs.settings import WorkerSettings
 from app.runs.sweep import Sweeper
 from app.runs.workflows import Carrier
-from app.services import executors
+from app.services import executors, observations
 from app.store import runs as store
 from app.store.engine import make_engine, transaction, upgrade
 
@@ -137,6 +137,7 @@ class Worker:
                     settled_at_s = time.monotonic()
                     sweeper.settle(self._lease_clock.now(), carrier.active)
                     ask_for_due_replans(engine, runs, self._clock)
+                    observations.ask_for_due(engine, runs, self._clock)
                     executors.sweep(engine, self._clock, runs)
                     sweeper.forget_old(self._lease_clock.now() - _FORGET_AFTER)
             except Exception:  # noqa: BLE001 - the outermost loop: what fails now is tried again

@@ -35,6 +35,27 @@ class Enforcer(StrEnum):
     EXECUTORS = "executors"
 
 
+class ClusterMode(StrEnum):
+    """How far a decision goes: only into reports, past a reviewer, or out at once."""
+
+    OBSERVE = "observe"
+    ADVISE = "advise"
+    ENFORCE = "enforce"
+
+
+class PlanApproval(StrEnum):
+    """Whether a plan has to be approved before it goes out."""
+
+    AUTOMATIC = "automatic"
+    REQUIRED = "required"
+
+
+PlanValid = Annotated[
+    float,
+    Field(ge=1.0, le=7 * 86_400.0, description="seconds after which a plan is not carried out any more"),
+]
+
+
 class ClusterIn(Received):
     """A cluster to be made."""
 
@@ -48,6 +69,9 @@ class ClusterIn(Received):
         Field(description="second 0 of the cluster's clock; the Monday before now where null"),
     ] = None
     replan_every_s: ReplanEvery = None
+    mode: ClusterMode = ClusterMode.ENFORCE
+    approval: PlanApproval = PlanApproval.AUTOMATIC
+    plan_valid_s: PlanValid = 3600.0
 
 
 class ClusterChange(Received):
@@ -58,6 +82,9 @@ class ClusterChange(Received):
     is_lending: Annotated[bool, Field(strict=True, description="false: the kill switch, no more lending")] = (
         True
     )
+    mode: ClusterMode = ClusterMode.ENFORCE
+    approval: PlanApproval = PlanApproval.AUTOMATIC
+    plan_valid_s: PlanValid = 3600.0
     policy: PolicyName = "anticipatory"
     settings: Settings = Field(default_factory=dict)
     replan_every_s: ReplanEvery = None
@@ -74,6 +101,9 @@ class ClusterOut(Sent):
     clock_origin: datetime
     replan_every_s: float | None
     is_lending: bool
+    mode: ClusterMode
+    approval: PlanApproval
+    plan_valid_s: float
     seq: int
     epoch: int
     version: int = Field(description="what If-Match has to name, in quotes")

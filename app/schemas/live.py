@@ -1,7 +1,7 @@
 """Facts, decisions, plans and live jobs on the wire. Instants are RFC 3339; GPUs are [node, index]."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
 
@@ -146,6 +146,16 @@ class HoldOut(Sent):
     until: datetime | None
 
 
+class ProposedOut(Sent):
+    """What lending wants done where somebody reviews it; it is given out once accepted (`actions`)."""
+
+    kind: Literal["start", "send_back", "hold"]
+    job_id: str | None
+    pool: str
+    num_gpus: int
+    is_given_out: bool
+
+
 class ShareOut(Sent):
     """A running job whose share of its GPU changes."""
 
@@ -193,6 +203,9 @@ class AnswerOut(Sent):
     refused: list[str] = Field(
         default_factory=list, description="rules the plan broke; only its own starts that break none are left"
     )
+    proposed: list[ProposedOut] = Field(
+        default_factory=list, description="all that lending wants done, where somebody reviews it"
+    )
     lending: LendingOut | None = Field(
         default=None, description="the lending plan behind it; null where it was answered without one"
     )
@@ -208,30 +221,6 @@ class DecisionOut(AnswerOut):
     took_ms: float
     ask_again_at: datetime | None = Field(description="jobs wait: ask again then, or when something happens")
     events: EventsOut
-
-
-class PlanOut(AnswerOut):
-    """A plan made by a run."""
-
-    plan_id: str
-    number: int
-    run_id: str
-    epoch: int
-    seq_seen: int
-    seq: int
-    at: datetime
-    status: Literal["published", "superseded"]
-    is_enforced: bool = Field(description="false: advice; the scheduler asks for decisions")
-    forecast: dict[str, Any]
-    content_sha256: str
-    created_at: datetime
-
-
-class PlansOut(Sent):
-    """Plans, newest first. `next_before` goes into `before` for the next page."""
-
-    items: list[PlanOut]
-    next_before: int | None
 
 
 class JobOut(Sent):

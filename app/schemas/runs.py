@@ -27,6 +27,7 @@ class RunName(StrEnum):
     WHAT_IF = "what_if"
     TRAIN = "train"
     BACKTEST = "backtest"
+    OBSERVE = "observe"
 
 
 class RunOut(Sent):

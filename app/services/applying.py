@@ -14,11 +14,11 @@ from sqlmodel import Session
 
 from app.clock import Clock
 from app.errors import Conflict, UnknownResource
-from app.services import observe, places, placing, push
+from app.services import actions, modes, observe, places, placing, push
 from app.services.epochs import is_there
 from app.services.facts import Fact, FactKind
 from app.store import clusters, executors, live
-from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow, PlacementRow
+from app.store.tables import ClusterRow, EnforcedBy, JobRow, LiveState, LogRow, Mode, PlacementRow
 from domain.cluster import Gpu, Node
 from solver.packing.consenting import HOST_SHARE_PCT, RIDER_SHARE_PCT, Packable, Pair, pair_up
 
@@ -53,6 +53,7 @@ def log_decision(
 
     `at_s` does not lie before the log's last entry.
     """
+    accepted = actions.accepted(session, cluster)
     return live.append(
         session,
         cluster,
@@ -61,7 +62,8 @@ def log_decision(
             seq=0,
             kind=FactKind.DECIDED.value,
             at_s=at_s,
-            data={"idle_gpus": idle_gpus, "is_lending": cluster.is_lending},
+            data={"idle_gpus": idle_gpus, "is_lending": modes.lends(cluster)}
+            | ({} if accepted is None else {"accepted": accepted}),
             source=source,
             recorded_at=clock.now(),
         ),
@@ -81,7 +83,8 @@ def apply(
     """Carry a decision out as far as reality still allows it; the caller holds the cluster's lock.
 
     The decision was made as of log entry `seq_seen`. A job submitted since may own the GPUs that it lends,
-    so starts of guests are dropped then; the next decision makes up for it. Own starts stay.
+    so starts of guests are dropped then; the next decision makes up for it. Own starts stay. Whether the
+    cluster lends is asked now, not when the decision began: the kill switch may have been thrown since.
 
     Returns:
         What the plan comes to: starts with their GPUs, riders, send-backs, conversions, holds, changed
@@ -91,8 +94,9 @@ def apply(
     scene = _Scene(session, cluster, at_s, clock, plan_id, jobs, [])
     sent_back = _send_back(scene, answer["send_backs"])
     conversions = _convert(scene, answer["conversions"])
-    starts = _start(scene, answer, is_lending=not _is_news(scene, seq_seen))
-    riders = _pack(scene, answer["starts"]) if cluster.is_lending else []
+    starts = _start(scene, answer, why_no_guest=_why_no_guest(scene, seq_seen))
+    packs = modes.lends(cluster) and cluster.mode == Mode.ENFORCE  # nobody reviews who rides along
+    riders = _pack(scene, answer["starts"]) if packs else []
     shares = _share(scene)
     session.flush()
     push.publish(session, cluster.name, clock)
@@ -107,9 +111,13 @@ def apply(
     }
 
 
-def _is_news(scene: _Scene, seq_seen: int) -> bool:
+def _why_no_guest(scene: _Scene, seq_seen: int) -> str | None:
+    """Why no guest may start by this decision; None where guests may."""
+    if not modes.lends(scene.cluster):
+        return modes.STOPPED
     since = live.entries(scene.session, scene.cluster.name, seq_seen, scene.cluster.seq)
-    return any(entry.kind == FactKind.SUBMITTED for entry in since)
+    is_news = any(entry.kind == FactKind.SUBMITTED for entry in since)
+    return "jobs have arrived since: decided again next time" if is_news else None
 
 
 def _send_back(scene: _Scene, job_ids: Sequence[str]) -> list[str]:
@@ -188,17 +196,15 @@ def convert(
     return guests
 
 
-def _start(scene: _Scene, answer: Mapping[str, Any], *, is_lending: bool) -> list[Json]:
+def _start(scene: _Scene, answer: Mapping[str, Any], *, why_no_guest: str | None) -> list[Json]:
     guests = {start["job_id"]: bool(start["is_guest"]) for start in answer["starts"]}
     wanted: list[JobRow] = []
     for job_id, is_guest in guests.items():
         job = scene.jobs.get(job_id)
         if job is None or job.state != LiveState.WAITING:
             scene.dropped.append({"job_id": job_id, "why": "it no longer waits"})
-        elif is_guest and not is_lending:
-            scene.dropped.append(
-                {"job_id": job_id, "why": "jobs have arrived since: decided again next time"}
-            )
+        elif is_guest and why_no_guest is not None:
+            scene.dropped.append({"job_id": job_id, "why": why_no_guest})
         else:
             wanted.append(job)
     placed = placing.place_wanted(scene.jobs, _there(scene), wanted, guests, answer["holds"])

@@ -11,14 +11,23 @@ from sqlmodel import Session
 
 from app.clock import Clock
 from app.errors import Conflict, Invalid, UnknownCluster, VersionClash
-from app.services import epochs
+from app.services import epochs, modes
 from app.services.policies import check_policy
 from app.store import clusters as store
 from app.store.engine import lock_cluster, reading, transaction
-from app.store.tables import ClusterRow, NodeRow, PoolRow
+from app.store.tables import Approval, ClusterRow, Mode, NodeRow, PoolRow
+from app.store.tables.clusters import PLAN_VALID_S
 from domain.cluster import Node, Pool, check_quotas
 
-_CHANGEABLE: Final = ("is_lending", "policy", "settings", "replan_every_s")
+_CHANGEABLE: Final = (
+    "is_lending",
+    "mode",
+    "approval",
+    "plan_valid_s",
+    "policy",
+    "settings",
+    "replan_every_s",
+)
 _BEGINS_EPOCH: Final = frozenset({"policy", "settings"})
 
 Versions = Collection[int] | None
@@ -36,6 +45,9 @@ class NewCluster:
     seed: int = 0
     clock_origin: datetime | None = None
     replan_every_s: float | None = None
+    mode: str = Mode.ENFORCE
+    approval: str = Approval.AUTOMATIC
+    plan_valid_s: float = PLAN_VALID_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,9 @@ def create(engine: Engine, wanted: NewCluster, clock: Clock) -> ClusterRow:
         settings=dict(wanted.settings),
         seed=wanted.seed,
         replan_every_s=wanted.replan_every_s,
+        mode=wanted.mode,
+        approval=wanted.approval,
+        plan_valid_s=wanted.plan_valid_s,
         created_at=now,
     )
     try:
@@ -104,7 +119,7 @@ def change(
     Args:
         engine: the database.
         name: the cluster's.
-        changes: new values by field: is_lending, policy, settings, replan_every_s.
+        changes: new values by field, of those in `_CHANGEABLE`.
         versions: on which the change is based.
         clock: our clock.
 
@@ -131,6 +146,8 @@ def change(
             setattr(row, field, value)
         if changed:
             row.version += 1
+        if "mode" in changed or changed.get("is_lending") is False:
+            modes.close_all(session, row, clock)
         if _BEGINS_EPOCH & set(changed):
             epochs.begin(session, row, f"{' and '.join(sorted(_BEGINS_EPOCH & set(changed)))} changed", clock)
         return row

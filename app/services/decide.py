@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Engine
+from sqlmodel import Session
 
 from app.clock import Clock
 from app.errors import Conflict
-from app.services import applying
+from app.services import actions, applying, modes
 from app.services.deciding import Deciders
 from app.services.facts import Fact
 from app.services.observe import FUTURE_S, Recorded, record
@@ -23,7 +24,10 @@ from app.store import live, plans
 from app.store.engine import lock_cluster, reading, transaction
 from app.store.tables import ClusterRow, DecisionRow, EnforcedBy
 
-_NOTHING: Final[dict[str, Any]] = {"starts": [], "send_backs": [], "conversions": [], "holds": []}
+Json = dict[str, Any]
+
+_SAID: Final = ("refused", "lending", "proposed")
+_NOTHING: Final[Json] = {"starts": [], "send_backs": [], "conversions": [], "holds": []}
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class _Asked:
     cluster: ClusterRow
     seq: int
     epoch: int
+    mode: str
     at_s: float
     idle_gpus: int
     recorded: Recorded
@@ -77,26 +82,20 @@ def decide(
 
     Raises:
         UnknownCluster: if there is none of that name.
-        Conflict: if the cluster has no inventory, or `at_s` lies before the last fact or ahead of the clock.
+        Conflict: if the cluster has no inventory, `at_s` lies before the last fact or ahead of the clock, or
+            what is decided goes out to executors and somebody has to approve it first.
         DecisionUnavailable: if there is no answer in time.
     """
     asked = _ask(engine, clock, cluster, ask)
     answer = deciders.ask(cluster, asked.epoch, asked.seq)
     ask_again_s = answer.pop("ask_again_s")
     took_ms = answer.pop("took_ms")
-    said: dict[str, Any] = {name: answer.pop(name) for name in ("refused", "lending") if name in answer}
     with transaction(engine) as session:
         row = lock_cluster(session, cluster)
-        if row.epoch != asked.epoch:  # what it rests on is no longer so: nothing is done, ask again
-            answer, ask_again_s = _NOTHING, asked.at_s
-        elif row.enforced_by == EnforcedBy.EXECUTORS:
-            answer = applying.apply(
-                session, row, answer, seq_seen=asked.seq, at_s=asked.at_s, clock=clock, plan_id=None
-            )
+        if (row.epoch, row.mode) != (asked.epoch, asked.mode):
+            answer, ask_again_s = _NOTHING, asked.at_s  # what it rests on is no longer so: ask again
         else:
-            done = applying.convert(session, row, answer["conversions"], at_s=asked.at_s, clock=clock)
-            answer["conversions"] = done
-        answer = {**answer, **said}
+            answer = _carry_out(session, row, asked, answer, clock)
         made = DecisionRow(
             cluster=cluster,
             seq=asked.seq,
@@ -111,9 +110,28 @@ def decide(
     return Decision(asked.cluster, made, ask_again_s, asked.recorded)
 
 
+def _carry_out(session: Session, row: ClusterRow, asked: _Asked, answer: Json, clock: Clock) -> Json:
+    """What the answer comes to; where executors enforce, it is so from now on."""
+    said: Json = {name: answer.pop(name) for name in _SAID if name in answer}
+    if "proposed" in said:
+        actions.note(session, row, said["proposed"], asked.seq, clock)
+    if modes.is_pushed(row):
+        applied = applying.apply(
+            session, row, answer, seq_seen=asked.seq, at_s=asked.at_s, clock=clock, plan_id=None
+        )
+        return {**applied, **said}
+    done = applying.convert(session, row, answer["conversions"], at_s=asked.at_s, clock=clock)
+    answer = {**answer, "conversions": done}
+    if not modes.lends(row):  # the kill switch may have been thrown since it was asked
+        answer = modes.without_guests(answer)
+    return {**answer, **said}
+
+
 def _ask(engine: Engine, clock: Clock, cluster: str, ask: Callable[[ClusterRow], Question]) -> _Asked:
     with transaction(engine) as session:
         row = require_cluster(lock_cluster(session, cluster), cluster)
+        if modes.is_pushed(row) and modes.waits_for_approval(row):
+            raise Conflict(f"plans of cluster {cluster} have to be approved: ask for one, POST .../replans")
         question = ask(row)
         recorded = record(session, row, question.facts, source=question.source, clock=clock)
         if recorded.accepted and row.enforced_by == EnforcedBy.EXECUTORS:
@@ -129,7 +147,7 @@ def _ask(engine: Engine, clock: Clock, cluster: str, ask: Callable[[ClusterRow],
         seq = applying.log_decision(
             session, row, at_s=at_s, idle_gpus=idle, source=question.source, clock=clock
         )
-        return _Asked(row, seq, row.epoch, at_s, idle, recorded)
+        return _Asked(row, seq, row.epoch, row.mode, at_s, idle, recorded)
 
 
 def look_up(engine: Engine, cluster: str, seq: int) -> DecisionRow | None:

@@ -306,4 +306,4 @@ def sweep(engine: Engine, clock: Clock, runs: Runs | None = None) -> list[tuple[
 def request_replan(session: Session, runs: Runs | None, cluster: ClusterRow) -> None:
     """Ask for a new plan, where there is a place to ask."""
     if runs is not None:
-        replan.request(session, runs, cluster.name)
+        replan.after_event(session, runs, cluster)

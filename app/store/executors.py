@@ -320,3 +320,13 @@ def share_changes(session: Session, cluster: str) -> Sequence[ExecutorEventRow]:
         ExecutorEventRow.cluster == cluster, col(ExecutorEventRow.kind).in_(("squeezed", "swelled"))
     )
     return session.exec(query.order_by(col(ExecutorEventRow.recorded_at), ExecutorEventRow.event_id)).all()
+
+
+def gpus_being_left(session: Session, cluster: str) -> int:
+    """GPUs on which something still is that is not wanted any more."""
+    query = select(PlacementRow.gpu_indices).where(
+        PlacementRow.cluster == cluster,
+        col(PlacementRow.is_wanted).is_(False),
+        col(PlacementRow.ended_at).is_(None),
+    )
+    return sum(len(indices) for indices in session.exec(query))

@@ -70,7 +70,7 @@ def test_a_newer_plan_supersedes_the_one_before(planned: Planned):
     planned.publish(run_id="two")
     with reading(planned.engine) as session:
         found = plans.page(session, "c", before=None, limit=9)
-    assert [(plan.number, plan.status) for plan in found] == [(2, "published"), (1, "superseded")]
+    assert [(plan.number, plan.status) for plan in found] == [(2, "applied"), (1, "superseded")]
 
 
 def test_a_plan_of_another_epoch_is_stale_and_changes_nothing(planned: Planned):

@@ -277,3 +277,41 @@ def test_lives_demand_and_why_jobs_wait(ask, cluster, service):
     assert json.loads(ask("waiting", "--cluster", cluster, "--job", "first", "--json").out)["wait"] is None
     demand = ask("forecast", "demand", "--cluster", cluster)
     assert (demand.code, "no forecast of demand" in demand.err) == (2, True)
+
+
+def test_from_a_look_to_reviewed_plans_and_back(ask, service):
+    """A cluster begins as one that is looked on; then its plans are approved; then lending stops."""
+
+    def done(*words, code=0):
+        result = ask(*words)
+        assert result.code == code, (words, result.out, result.err)
+        return result.err if code else result.out
+
+    def told(*words):
+        return json.loads(done(*words, "--json"))
+
+    file = service.folder / "two-pools.json"
+    file.write_text(json.dumps({"pools": [{"name": name, "quota_gpus": 2} for name in ("a", "b")]}))
+    done("cluster", "create", "looked-on", "--policy", "reclaim", "--mode", "observe")
+    done("cluster", "inventory", "looked-on", file)
+    of = ("--cluster", "looked-on")
+    assert "mode observe, lends nothing" in done("mode", "looked-on")
+    day = told("observations", *of, "--day", "2026-01-06")["items"][0]
+    assert (day["day"], day["report"]["jobs"]) == ("2026-01-06", 0)
+
+    assert "must be one of" in done("mode", "looked-on", "boldly", code=2)
+    assert told("mode", "looked-on", "enforce", "--approval", "required")["approval"] == "required"
+    job = {"pool": "a", "num_gpus": 1, "is_requeueable": True}
+    events = [{"kind": "submitted", "job_id": f"j{k}", "job": job} for k in range(3)]
+    posted = httpx.post(f"{service.url}/v1/clusters/looked-on/events", json={"events": events})
+    assert posted.json()["accepted"] == 3
+    draft = told("plan", *of)
+    assert [one["is_guest"] for one in draft["starts"]] == [False, False, True]
+    name = draft["plan_id"]
+    assert re.search(rf"1\s+{name}.*draft\s+3", done("plans", *of))
+    assert "churn 0 %" in done("plan", "diff", "latest", *of, "--to", name)
+    assert "look again" in done("plan", "approve", name, *of, "--version", 9, code=2)
+    assert "approved, version 2, reviewed by local" in done("plan", "approve", name, *of)
+    assert "lends nothing" in done("stop-lending", "looked-on")
+    assert "superseded" in done("plan", "show", name, *of)
+    assert "nothing is proposed" in done("actions", *of)

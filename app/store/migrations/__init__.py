@@ -2,5 +2,5 @@
 
 from typing import Final
 
-HEAD: Final = "0009"
+HEAD: Final = "0013"
 """The newest change: what the database must have for this code."""

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Column
 from sqlmodel import Field, SQLModel
@@ -18,8 +18,29 @@ class EnforcedBy(StrEnum):
     EXECUTORS = "executors"
 
 
+class Mode(StrEnum):
+    """How far what is decided goes: only into reports, past a reviewer, or out at once."""
+
+    OBSERVE = "observe"
+    ADVISE = "advise"
+    ENFORCE = "enforce"
+
+
+class Approval(StrEnum):
+    """Whether a plan has to be approved before it goes out."""
+
+    AUTOMATIC = "automatic"
+    REQUIRED = "required"
+
+
+PLAN_VALID_S: Final = 3600.0
+"""For how long a plan may be approved and carried out, where the cluster does not say."""
+
+
 class ClusterRow(SQLModel, table=True):
     """A cluster: its clock, its policy, and the number of the last entry of its log.
+
+    `is_lending` is the kill switch. `plan_valid_s`: a plan that is older is never carried out.
 
     Whoever writes to a cluster's log locks this row first, so entries of one cluster are in one order.
     """
@@ -33,6 +54,9 @@ class ClusterRow(SQLModel, table=True):
     settings: Json = json_field()
     seed: int = 0
     is_lending: bool = True
+    mode: str = Field(default=Mode.ENFORCE.value, max_length=16)
+    approval: str = Field(default=Approval.AUTOMATIC.value, max_length=16)
+    plan_valid_s: float = PLAN_VALID_S
     replan_every_s: float | None = None
     seq: int = 0
     epoch: int = 0

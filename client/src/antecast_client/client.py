@@ -139,9 +139,24 @@ class Client:
         key = {"Idempotency-Key": secrets.token_hex(16)}
         return self._json(self.ask("POST", path, json=dict(body or {}), headers=key))
 
-    def change(self, method: str, path: str, body: Mapping[str, Any], seen: str | None = None) -> Json:
-        """Change a resource, based on the version that `seen` (the path itself where None) has right now."""
-        etag = self.ask("GET", seen or path).headers.get("etag", "*")
+    def change(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        seen: str | None = None,
+        version: int | None = None,
+    ) -> Json:
+        """Change a resource, based on a version of it.
+
+        Args:
+            method: PUT, PATCH or POST.
+            path: of the change.
+            body: of the change.
+            seen: whose ETag it is based on; the path itself where None.
+            version: what it is based on; the one that `seen` has right now where None.
+        """
+        etag = f'"{version}"' if version else self.ask("GET", seen or path).headers.get("etag", "*")
         return self._json(self.ask(method, path, json=dict(body), headers={"If-Match": etag}))
 
     def delete(self, path: str) -> None:

@@ -1,0 +1,97 @@
+"""Modes of a cluster, the life of a plan, reviewed actions, observed days."""
+
+from typing import Final
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
+
+revision: Final = "0013"
+down_revision: Final = "0009"
+
+_JSON: Final = sa.JSON().with_variant(JSONB(), "postgresql")
+_INSTANT: Final = sa.DateTime(timezone=True)
+
+_CARRIED_OUT: Final = (
+    "UPDATE plans SET status = CASE WHEN cluster IN "
+    "(SELECT name FROM clusters WHERE enforced_by = 'executors') "
+    "THEN 'applied' ELSE 'approved' END WHERE status = 'published'"
+)
+_PLAN_COLUMNS: Final = (
+    "version",
+    "mode",
+    "decided_seq",
+    "expires_s",
+    "churn",
+    "reviewed_by",
+    "reviewed_at",
+    "applied_at",
+    "hold_checks",
+)
+
+
+def upgrade() -> None:
+    """Clusters that are there go on as they did: what is decided goes out at once."""
+    with op.batch_alter_table("clusters") as batch:
+        batch.add_column(sa.Column("mode", sa.String(16), nullable=False, server_default="enforce"))
+        batch.add_column(sa.Column("approval", sa.String(16), nullable=False, server_default="automatic"))
+        batch.add_column(sa.Column("plan_valid_s", sa.Float(), nullable=False, server_default="3600"))
+    with op.batch_alter_table("plans") as batch:
+        batch.add_column(sa.Column("version", sa.Integer(), nullable=False, server_default="1"))
+        batch.add_column(sa.Column("mode", sa.String(16), nullable=False, server_default="enforce"))
+        batch.add_column(sa.Column("decided_seq", sa.Integer(), nullable=True))
+        batch.add_column(sa.Column("expires_s", sa.Float(), nullable=True))
+        batch.add_column(sa.Column("churn", sa.Float(), nullable=True))
+        batch.add_column(sa.Column("reviewed_by", sa.String(255), nullable=True))
+        batch.add_column(sa.Column("reviewed_at", _INSTANT, nullable=True))
+        batch.add_column(sa.Column("applied_at", _INSTANT, nullable=True))
+        batch.add_column(sa.Column("hold_checks", _JSON, nullable=False, server_default=sa.text("'[]'")))
+    op.execute(_CARRIED_OUT)
+    _create_actions()
+    op.create_table(
+        "observations",
+        sa.Column("cluster", sa.String(63), sa.ForeignKey("clusters.name"), primary_key=True),
+        sa.Column("day", sa.String(10), primary_key=True),
+        sa.Column("run_id", sa.String(64), nullable=False),
+        sa.Column("content", _JSON, nullable=False),
+        sa.Column("created_at", _INSTANT, nullable=False),
+    )
+
+
+def _create_actions() -> None:
+    op.create_table(
+        "actions",
+        sa.Column("cluster", sa.String(63), sa.ForeignKey("clusters.name"), primary_key=True),
+        sa.Column("number", sa.Integer(), primary_key=True, autoincrement=False),
+        sa.Column("kind", sa.String(16), nullable=False),
+        sa.Column("job_id", sa.String(255), nullable=True),
+        sa.Column("pool", sa.String(255), nullable=False),
+        sa.Column("num_gpus", sa.Integer(), nullable=False),
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("last_seq", sa.Integer(), nullable=False),
+        sa.Column("answered_seq", sa.Integer(), nullable=True),
+        sa.Column("times", sa.Integer(), nullable=False),
+        sa.Column("status", sa.String(16), nullable=False),
+        sa.Column("proposed_at", _INSTANT, nullable=False),
+        sa.Column("reviewed_by", sa.String(255), nullable=True),
+        sa.Column("reviewed_at", _INSTANT, nullable=True),
+        sa.Column("closed_at", _INSTANT, nullable=True),
+    )
+    op.create_index(
+        "ix_actions_cluster_actions_status_actions_number", "actions", ["cluster", "status", "number"]
+    )
+
+
+def downgrade() -> None:
+    """Drop them. Where somebody only looked on, or approved, all would go out at once: no lending."""
+    op.execute("UPDATE clusters SET is_lending = false WHERE mode <> 'enforce' OR approval <> 'automatic'")
+    op.execute("UPDATE plans SET status = 'published' WHERE status IN ('applied', 'approved')")
+    op.execute("UPDATE plans SET status = 'superseded' WHERE status <> 'published'")
+    op.drop_table("observations")
+    op.drop_table("actions")
+    with op.batch_alter_table("plans") as batch:
+        for name in reversed(_PLAN_COLUMNS):
+            batch.drop_column(name)
+    with op.batch_alter_table("clusters") as batch:
+        for name in ("plan_valid_s", "approval", "mode"):
+            batch.drop_column(name)
