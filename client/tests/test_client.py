@@ -180,6 +180,12 @@ def test_all_pages_of_a_list(server, client):
     assert paths == ["/v1/jobs?limit=1", "/v1/jobs?limit=1&after=a+b", "/v1/runs", "/v1/runs?before=r"]
 
 
+def test_a_path_may_hold_its_query(server, client):
+    server.script = [ok()]
+    client.get("/v1/x?to=latest")
+    assert server.heard[0][1] == "/v1/x?to=latest"
+
+
 def test_a_run_that_fails_says_why(server, client):
     seen = []
     server.script = [ok(run_id="r", status="running"), ok(run_id="r", status="failed", error="no history")]
