@@ -115,7 +115,9 @@ class Client:
 
     def get(self, path: str, **params: Any) -> Json:
         """The resource at a path."""
-        more = {"params": params} if params else {}  # none at all would take away those of the path
+        more: dict[str, Any] = (
+            {"params": params} if params else {}
+        )  # none at all would take away those of the path
         return self._json(self.ask("GET", path, **more))
 
     def pages(self, path: str, cursor: str = "after", **params: Any) -> Iterator[Json]:
