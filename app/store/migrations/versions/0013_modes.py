@@ -1,6 +1,6 @@
 """Modes of a cluster, the life of a plan, reviewed actions, observed days.
 
-Columns come and go one by one, not in batches: on SQLite a batch makes the table anew, and others refer to it.
+Columns come and go one by one: a batch makes the table anew on SQLite, and others refer to these tables.
 """
 
 from typing import Final
