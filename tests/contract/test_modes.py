@@ -4,17 +4,32 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from alembic import command
+from alembic.script import ScriptDirectory
 from databases import Database
 from planned import AT, Planned
 from service import Service, assert_problem
+from sqlalchemy import text
 
 from app.services import clusters, decide, modes, planning
 from app.services.facts import Fact, FactKind
 from app.store import live
 from app.store.engine import reading
+from app.store.migrations.run import config_for, run_migrations
 from app.store.tables import ClusterRow
 
 Json = dict[str, Any]
+
+_CLUSTER = (
+    "INSERT INTO clusters (name, clock_origin, enforced_by, policy, settings, seed, is_lending, seq, epoch, "
+    "version, created_at) VALUES (:name, '2026-01-05 00:00:00+00:00', :who, 'fcfs', '{}', 0, true, 0, 0, 1, "
+    "'2026-01-05 00:00:00+00:00')"
+)
+_PLAN = (
+    "INSERT INTO plans (plan_id, cluster, number, run_id, epoch, seq_seen, seq, at_s, status, content, "
+    "content_sha256, created_at) VALUES (:id, :name, :n, :id, 1, 1, 1, 0.0, :status, '{}', '', "
+    "'2026-01-05 00:00:00+00:00')"
+)
 
 
 @pytest.fixture
@@ -239,3 +254,38 @@ def test_who_runs_is_counted_by_whose_quota_it_is(planned: Planned, open_service
     assert first["longest_wait_of_due_s"] >= 100.0
     service_off = service.client.get("/v1/clusters/none/fairness")
     assert_problem(service_off, 404, "unknown-cluster")
+
+
+def test_clusters_that_were_there_go_on_as_they_did(empty_database: Database):
+    """Up: what was published is carried out, or advice in force. Down: who only looked on lends nothing."""
+    engine, script = empty_database.engine, ScriptDirectory.from_config(config_for())
+    before = script.get_revision("0013").down_revision
+    run_migrations(engine, str(before))
+    with engine.begin() as connection:
+        for name, who in (("mine", "scheduler"), ("ours", "executors")):
+            connection.execute(text(_CLUSTER), {"name": name, "who": who})
+            connection.execute(
+                text(_PLAN), {"id": f"old-{name}", "name": name, "n": 1, "status": "superseded"}
+            )
+            connection.execute(text(_PLAN), {"id": name, "name": name, "n": 2, "status": "published"})
+    run_migrations(engine, "0013")
+    with engine.begin() as connection:
+        plans = connection.execute(text("SELECT plan_id, status, mode FROM plans ORDER BY plan_id")).all()
+        found = connection.execute(text("SELECT mode, approval, is_lending FROM clusters")).all()
+        connection.execute(text("UPDATE clusters SET mode = 'observe' WHERE name = 'ours'"))
+    assert [tuple(plan) for plan in plans] == [
+        ("mine", "approved", "enforce"),
+        ("old-mine", "superseded", "enforce"),
+        ("old-ours", "superseded", "enforce"),
+        ("ours", "applied", "enforce"),
+    ]
+    assert [tuple(one) for one in found] == [("enforce", "automatic", True)] * 2
+    config = config_for()
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, str(before))
+    with engine.begin() as connection:
+        lend = connection.execute(text("SELECT name, is_lending FROM clusters ORDER BY name")).all()
+        old = connection.execute(text("SELECT status FROM plans ORDER BY plan_id")).scalars().all()
+    assert [(name, bool(is_lending)) for name, is_lending in lend] == [("mine", True), ("ours", False)]
+    assert old == ["published", "superseded", "superseded", "published"]

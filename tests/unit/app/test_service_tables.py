@@ -13,7 +13,7 @@ NOTHING = {
     "shares": [],
     "dropped": [],
 }
-PLAN = {**NOTHING, "number": 7, "at": "2026-01-05T00:00:00Z", "status": "published", "is_enforced": True}
+PLAN = {**NOTHING, "number": 7, "at": "2026-01-05T00:00:00Z", "status": "applied", "is_enforced": True}
 
 
 def text_of(parts):

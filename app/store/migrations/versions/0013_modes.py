@@ -1,4 +1,7 @@
-"""Modes of a cluster, the life of a plan, reviewed actions, observed days."""
+"""Modes of a cluster, the life of a plan, reviewed actions, observed days.
+
+Columns come and go one by one: a batch makes the table anew on SQLite, and others refer to these tables.
+"""
 
 from typing import Final
 
@@ -32,20 +35,20 @@ _PLAN_COLUMNS: Final = (
 
 def upgrade() -> None:
     """Clusters that are there go on as they did: what is decided goes out at once."""
-    with op.batch_alter_table("clusters") as batch:
-        batch.add_column(sa.Column("mode", sa.String(16), nullable=False, server_default="enforce"))
-        batch.add_column(sa.Column("approval", sa.String(16), nullable=False, server_default="automatic"))
-        batch.add_column(sa.Column("plan_valid_s", sa.Float(), nullable=False, server_default="3600"))
-    with op.batch_alter_table("plans") as batch:
-        batch.add_column(sa.Column("version", sa.Integer(), nullable=False, server_default="1"))
-        batch.add_column(sa.Column("mode", sa.String(16), nullable=False, server_default="enforce"))
-        batch.add_column(sa.Column("decided_seq", sa.Integer(), nullable=True))
-        batch.add_column(sa.Column("expires_s", sa.Float(), nullable=True))
-        batch.add_column(sa.Column("churn", sa.Float(), nullable=True))
-        batch.add_column(sa.Column("reviewed_by", sa.String(255), nullable=True))
-        batch.add_column(sa.Column("reviewed_at", _INSTANT, nullable=True))
-        batch.add_column(sa.Column("applied_at", _INSTANT, nullable=True))
-        batch.add_column(sa.Column("hold_checks", _JSON, nullable=False, server_default=sa.text("'[]'")))
+    op.add_column("clusters", sa.Column("mode", sa.String(16), nullable=False, server_default="enforce"))
+    op.add_column(
+        "clusters", sa.Column("approval", sa.String(16), nullable=False, server_default="automatic")
+    )
+    op.add_column("clusters", sa.Column("plan_valid_s", sa.Float(), nullable=False, server_default="3600"))
+    op.add_column("plans", sa.Column("version", sa.Integer(), nullable=False, server_default="1"))
+    op.add_column("plans", sa.Column("mode", sa.String(16), nullable=False, server_default="enforce"))
+    op.add_column("plans", sa.Column("decided_seq", sa.Integer(), nullable=True))
+    op.add_column("plans", sa.Column("expires_s", sa.Float(), nullable=True))
+    op.add_column("plans", sa.Column("churn", sa.Float(), nullable=True))
+    op.add_column("plans", sa.Column("reviewed_by", sa.String(255), nullable=True))
+    op.add_column("plans", sa.Column("reviewed_at", _INSTANT, nullable=True))
+    op.add_column("plans", sa.Column("applied_at", _INSTANT, nullable=True))
+    op.add_column("plans", sa.Column("hold_checks", _JSON, nullable=False, server_default=sa.text("'[]'")))
     op.execute(_CARRIED_OUT)
     _create_actions()
     op.create_table(
@@ -89,9 +92,7 @@ def downgrade() -> None:
     op.execute("UPDATE plans SET status = 'superseded' WHERE status <> 'published'")
     op.drop_table("observations")
     op.drop_table("actions")
-    with op.batch_alter_table("plans") as batch:
-        for name in reversed(_PLAN_COLUMNS):
-            batch.drop_column(name)
-    with op.batch_alter_table("clusters") as batch:
-        for name in ("plan_valid_s", "approval", "mode"):
-            batch.drop_column(name)
+    for name in reversed(_PLAN_COLUMNS):
+        op.drop_column("plans", name)
+    for name in ("plan_valid_s", "approval", "mode"):
+        op.drop_column("clusters", name)
