@@ -44,5 +44,5 @@ def is_alive(pid):
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - no path of ours
             return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before, or while it is read
         return False

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -57,6 +57,7 @@ def shuffled(value, rng):
     return {name: shuffled(value[name], rng) for name in names}
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a machine that is busy
 @given(wishes(), st.integers(0, 2**32))
 def test_the_hash_survives_the_wire_and_any_order(wish, seed):
     rows, specs = wish
