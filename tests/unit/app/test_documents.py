@@ -12,6 +12,9 @@ from app.schemas.executors import DesiredOut, WantedPlacement
 from app.services.push import content_of, document_hash, seal
 from app.store.tables import PlacementRow
 
+BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A machine that is busy draws slowly."""
+
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
 UUIDS = ["GPU-0", "GPU-1", "GPU-2", "GPU-3"]
 
@@ -57,7 +60,7 @@ def shuffled(value, rng):
     return {name: shuffled(value[name], rng) for name in names}
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # on a machine that is busy
+@BUSY
 @given(wishes(), st.integers(0, 2**32))
 def test_the_hash_survives_the_wire_and_any_order(wish, seed):
     rows, specs = wish
@@ -74,6 +77,7 @@ def test_the_hash_survives_the_wire_and_any_order(wish, seed):
     assert seal(other, epoch=3, generation=7)["hash"] == document["hash"]
 
 
+@BUSY
 @given(wishes(), st.integers(0, 5), st.integers(0, 5))
 def test_another_version_is_another_hash(wish, epoch, generation):
     content = content_of(*wish, UUIDS, {})
@@ -149,6 +153,7 @@ def test_the_plan_of_a_document_is_the_newest_of_its_placements():
     assert content_of(rows, {"j": {"argv": ["x"]}}, UUIDS, {"x": 12, "y": 3})["plan_id"] == "x"
 
 
+@BUSY
 @given(wishes())
 def test_every_document_is_what_its_description_says(wish):
     document = seal(content_of(*wish, UUIDS, {}), epoch=1, generation=1)
