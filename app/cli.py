@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from app import (
-    ask_cli,
     client_cli,
     episodes_cli,
     evaluate_cli,
@@ -56,7 +55,6 @@ cli.add_typer(import_cli.commands)
 cli.add_typer(pull_cli.commands)
 cli.add_typer(history_cli.commands)
 cli.add_typer(client_cli.commands)
-cli.add_typer(ask_cli.commands)
 cli.add_typer(plan_cli.commands)
 cli.add_typer(mode_cli.commands)
 cli.add_typer(demo_cli.commands)

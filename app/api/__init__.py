@@ -8,7 +8,6 @@ from app.api import (
     clusters,
     executors,
     fairness,
-    forecasts,
     health,
     history,
     keys,
@@ -25,7 +24,6 @@ from app.api import (
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     clusters.router,
     executors.router,
-    forecasts.router,
     fairness.router,
     health.router,
     history.router,

@@ -25,22 +25,18 @@ class Room:
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The decision of log entry `decided_seq` of epoch `epoch` of cluster `cluster`."""
-        return answer_of(self.desk(request), request)
-
-    def desk(self, request: dict[str, Any]) -> LiveDesk:
-        """The desk of epoch `epoch` of cluster `cluster`."""
         cluster, epoch = str(request["cluster"]), int(request["epoch"])
         desk = self._desks.get(cluster)
         if desk is None or desk.epoch.number != epoch:
             desk = self._desks[cluster] = LiveDesk(self._engine, cluster, epoch)
-        return desk
+        return answer_of(desk, request)
 
 
-def serve(kind: type[Room]) -> None:
-    """Answer line by line in a room. What libraries print goes to standard error."""
+def serve() -> None:
+    """Answer line by line. What libraries print goes to standard error."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    room = kind(make_engine(os.environ["ANTECAST_DATABASE_URL"]))
+    room = Room(make_engine(os.environ["ANTECAST_DATABASE_URL"]))
     for line in sys.stdin:
         request = json.loads(line)
         said: dict[str, Any] = {"number": request["number"]}
@@ -53,4 +49,4 @@ def serve(kind: type[Room]) -> None:
 
 
 if __name__ == "__main__":
-    serve(Room)
+    serve()

@@ -34,7 +34,7 @@ from solver.desk import Desk
 from solver.placement.keeper import Keeper
 from solver.placement.room import NodeKeeper
 from solver.plan_books import PlanBooks
-from solver.plan_rules import PlanOptions, PlanState, Standing
+from solver.plan_rules import PlanOptions, Standing
 from solver.policies import POLICIES
 from solver.policies.base import PlansLending, Policy, PolicyContext, PolicySpec, parse_settings
 
@@ -70,7 +70,7 @@ class Trained:
 
 
 class LiveDesk:
-    """The desk of one epoch of a cluster. `started_s`: since when each running job runs.
+    """The desk of one epoch of a cluster.
 
     Args:
         engine: the database.
@@ -111,12 +111,7 @@ class LiveDesk:
         self._since_s: dict[str, float] = {}
         self._converted: dict[str, None] = {}
         self._answers: dict[int, dict[str, Any]] = {}
-        self.started_s: dict[str, float] = {}
         self._adopt(row.snapshot, row.at_s)
-
-    def standing(self, now_s: float, idle_gpus: int) -> PlanState:
-        """Who waits and who runs, as the checker looks at it; without nodes."""
-        return self._books.state(max(self.now_s, now_s), idle_gpus)
 
     def catch_up(self, until_seq: int) -> None:
         """Tell the policy what the log holds up to an entry."""
@@ -214,10 +209,6 @@ class LiveDesk:
             return
         if self._nodes is not None:
             self._tell_nodes(self._nodes, job_id, entry)
-        if entry.kind == FactKind.STARTED:
-            self.started_s[job_id] = now_s
-        elif entry.kind != FactKind.CONVERTED:
-            self.started_s.pop(job_id, None)
         if job_id in self._jobs:
             self._tell_of(self._jobs[job_id], entry, now_s)
 
@@ -304,7 +295,6 @@ class LiveDesk:
             facts.append((submitted_s, place, FactKind.SUBMITTED, job))
             if row["state"] == LiveState.RUNNING:
                 started_s = min(max(row["started_s"], submitted_s), at_s)
-                self.started_s[job.job_id] = started_s
                 facts.append((started_s, len(snapshot) + place, FactKind.STARTED, job))
                 self._since_s[job.job_id] = started_s
             else:

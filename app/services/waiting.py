@@ -27,13 +27,8 @@ def as_document(explained: Explained, job_id: str | None = None) -> dict[str, An
         "running": explained.running,
         "waiting": len(explained.waiting),
         "by_reason": by_reason(explained.waiting),
-        "jobs": rows_of(chosen),
+        "jobs": [_as_row(one) for one in chosen],
     }
-
-
-def rows_of(waiting: Sequence[Waiting]) -> list[Mapping[str, Any]]:
-    """Why each of some jobs waits, as plain data."""
-    return [_as_row(one) for one in waiting]
 
 
 def select(explained: Explained, job_id: str | None) -> Sequence[Waiting]:
@@ -69,10 +64,6 @@ def _as_row(one: Waiting) -> Mapping[str, Any]:
         "text": one.text,
         "evidence": dict(one.evidence),
         "changes": [asdict(change) | {"lever": change.lever.value} for change in one.changes],
-        "earliest_s": _finite(one.earliest_s),
-        "latest_s": _finite(one.latest_s),
+        "earliest_s": one.earliest_s,
+        "latest_s": None if one.latest_s is not None and math.isinf(one.latest_s) else one.latest_s,
     }
-
-
-def _finite(instant_s: float | None) -> float | None:
-    return None if instant_s is None or math.isinf(instant_s) else instant_s

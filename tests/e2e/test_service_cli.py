@@ -9,7 +9,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import pytest
 from run_support.processes import is_alive, until
 
@@ -258,25 +257,6 @@ def test_a_database_that_is_new_or_away_is_no_surprise(antecast, tmp_path, comma
     assert result.code == 2
     assert words in result.err
     assert "Traceback" not in result.err
-
-
-def test_lives_demand_and_why_jobs_wait(ask, cluster, service):
-    url = f"{service.url}/v1/clusters/{cluster}"
-    job = {"pool": "vision", "num_gpus": 1}
-    events = [{"kind": "submitted", "job_id": name, "job": job} for name in ("first", "second")]
-    events.append({"kind": "started", "job_id": "first"})
-    told = httpx.post(f"{url}/decisions", json={"events": events}, timeout=60.0)
-    assert told.status_code == 200, told.text
-    lives = ask("forecast", "lives", "first", "--cluster", cluster)
-    assert (lives.code, "first" in lives.out) == (0, True), lives.err
-    waiting = ask("waiting", "--cluster", cluster)
-    assert "1 jobs wait" in waiting.out
-    assert "second" in waiting.out
-    why = ask("waiting", "--cluster", cluster, "--job", "second")
-    assert "waits-in-own-lane" in why.out
-    assert json.loads(ask("waiting", "--cluster", cluster, "--job", "first", "--json").out)["wait"] is None
-    demand = ask("forecast", "demand", "--cluster", cluster)
-    assert (demand.code, "no forecast of demand" in demand.err) == (2, True)
 
 
 def test_from_a_look_to_reviewed_plans_and_back(ask, service):
