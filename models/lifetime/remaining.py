@@ -1,8 +1,8 @@
 """How long jobs still run, given how long they have: quantiles and chances of many jobs at once.
 
 A curve is read as in `models.lifetime.bulk`: ln S is linear in ln t between the edges, and in t up to the
-first one. Where it tells nothing more (beyond the last edge, or once fewer than one in 10^9 are left) a job that
-has outlived it halves its chances with every doubling of its age, S ~ 1 / t.
+first one. Where it tells nothing more (beyond the last edge, or once fewer than one in 10^9 are left) a job
+that has outlived it halves its chances with every doubling of its age, S ~ 1 / t.
 
 ln S so read falls, or stays, along t. The total life at a level p of one that has lived a is where it has
 fallen by -ln(1 - p) from its value at a: it does not fall as p or a grows, so quantiles never cross and the
