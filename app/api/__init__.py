@@ -4,11 +4,24 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from app.api import clusters, executors, health, history, keys, live, runs, what_ifs
+from app.api import (
+    clusters,
+    executors,
+    explanations,
+    forecasts,
+    health,
+    history,
+    keys,
+    live,
+    runs,
+    what_ifs,
+)
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     clusters.router,
     executors.router,
+    explanations.router,
+    forecasts.router,
     health.router,
     history.router,
     keys.router,

@@ -27,7 +27,7 @@ def as_document(explained: Explained, job_id: str | None = None) -> dict[str, An
         "running": explained.running,
         "waiting": len(explained.waiting),
         "by_reason": by_reason(explained.waiting),
-        "jobs": [_as_row(one) for one in chosen],
+        "jobs": [as_row(one) for one in chosen],
     }
 
 
@@ -54,7 +54,8 @@ def by_reason(waiting: Sequence[Waiting]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def _as_row(one: Waiting) -> Mapping[str, Any]:
+def as_row(one: Waiting) -> Mapping[str, Any]:
+    """Why one job waits, as plain data."""
     return {
         "job_id": one.job.job_id,
         "pool": one.job.pool,

@@ -198,7 +198,7 @@ class StepDemand(Observer):
         return np.array([[table[k, 0] for table in tables] for k in range(2)])
 
     def _alike(self, now_s: float, horizon_s: float, step_s: float) -> Floats:
-        """Past instants a quarter of a step off on the clock, at most an hour; farther ones if those are few."""
+        """Past instants a quarter of a step, at most an hour, off on the clock; else the nearest few."""
         span_s = min(LOOK_BACK_S, now_s - self._first_s) if math.isfinite(self._first_s) else 0.0
         first, last = math.ceil(horizon_s / RASTER_S), math.floor(span_s / RASTER_S)
         back_s: Floats = np.arange(first, last + 1, dtype=np.float64) * RASTER_S
