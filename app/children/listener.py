@@ -4,6 +4,7 @@ They stand beside those of the desk that decides, which must not be asked at oth
 and follow the log without making its decisions again, so they are up to date at once.
 """
 
+import atexit
 import json
 import os
 import subprocess
@@ -182,6 +183,7 @@ class Scores:
             self._process.stdin.write(json.dumps({"cluster": cluster, "epoch": epoch}).encode())
             self._process.stdin.close()
         self._found: dict[str, Any] | None = None
+        atexit.register(self.close)
 
     def look(self) -> dict[str, Any]:
         """`state` (`pending`, `known` or `failed`) and `scores`, None while they are not known."""
@@ -199,5 +201,7 @@ class Scores:
         """Nobody wants to know any more."""
         if self._process is not None:
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
             self._process = None

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Engine
 from sqlmodel import Session
 
-from app.errors import Conflict, UnknownResource
+from app.errors import Conflict, UnknownCluster, UnknownResource
 from app.services.advising import Advisers
 from app.services.facts import FactKind
 from app.store import explanations, live, plans
@@ -118,7 +118,7 @@ def _request(decision: DecisionRow) -> dict[str, Any]:
 def _cluster(session: Session, name: str) -> ClusterRow:
     row = session.get(ClusterRow, name)
     if row is None:
-        raise UnknownResource(f"there is no cluster {name!r}")
+        raise UnknownCluster(name)
     return row
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from app.clock import Clock
-from app.errors import Invalid
+from app.errors import Invalid, UnknownCluster
 from app.services.advising import Advisers
 from app.services.planning import require_cluster
 from app.services.times import to_s
@@ -41,12 +41,16 @@ def ask(
             `now_s` and what `app.children.listener` takes.
 
     Raises:
-        Conflict: if the cluster is not there or has no inventory yet.
+        UnknownCluster: if there is none of that name.
+        Conflict: if the cluster has no inventory yet.
         Invalid: if the request makes no sense for this cluster.
         DecisionUnavailable: if there is no answer in time: the first question of an epoch trains the models.
     """
     with reading(engine) as session:
-        row = require_cluster(session.get(ClusterRow, cluster), cluster)
+        row = session.get(ClusterRow, cluster)
+        if row is None:
+            raise UnknownCluster(cluster)
+        require_cluster(row, cluster)
     request = {"epoch": row.epoch, "seq": row.seq, **make(row, to_s(row, clock.now()))}
     answer = advisers.forecast(cluster, request)
     if "invalid" in answer:
