@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.forecast_cli import ClusterOption, KeyFileOption, UrlOption
 from app.options import CheckPlansOption
 
 if TYPE_CHECKING:
@@ -34,11 +35,15 @@ commands = typer.Typer(add_completion=False, rich_markup_mode=None)
 )
 def why(
     jobs: Annotated[
-        Path, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
-    ],
-    pools: Annotated[Path, typer.Option("--pools", help="CSV of pools (pool, quota_gpus).")],
-    at: Annotated[float, typer.Option("--at", help="Instant (s) of the question, on the clock of --jobs.")],
-    policy: Annotated[str, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")],
+        Path | None, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
+    ] = None,
+    pools: Annotated[Path | None, typer.Option("--pools", help="CSV of pools (pool, quota_gpus).")] = None,
+    at: Annotated[
+        float | None, typer.Option("--at", help="Instant (s) of the question, on the clock of --jobs.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")
+    ] = None,
     train_until: Annotated[
         float, typer.Option("--train-until", help="Instant (s) at which the replay begins.")
     ] = 0.0,
@@ -62,16 +67,31 @@ def why(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
     check_plans: CheckPlansOption = True,
+    url: UrlOption = None,
+    cluster: ClusterOption = None,
+    key_file: KeyFileOption = None,
 ) -> None:
     """Say why jobs wait at an instant: the reason, the numbers, what would let them start, and when they may.
 
     The history is replayed up to --at, the policy decides there, and whoever still waits is explained. What
     each reason means: docs/explain-waiting.md.
+
+    With --url the service is asked about the latest decision of --cluster, as if it had been carried out.
     """
-    from app.console import bars, print_json, tell_inputs  # noqa: PLC0415
+    if url is not None:
+        if cluster is None or any(one is not None for one in (jobs, pools, at, policy)):
+            raise typer.BadParameter(
+                "with --url give --cluster, and neither --jobs, --pools, --at nor --policy"
+            )
+        from app.live_waiting import of_service  # noqa: PLC0415
+
+        _say(of_service(url, key_file, cluster), job, most, as_json=as_json)
+        return
+    if jobs is None or pools is None or at is None or policy is None:
+        raise typer.BadParameter("give --jobs, --pools, --at and --policy, or --url and --cluster")
+    from app.console import bars, tell_inputs  # noqa: PLC0415
     from app.services.compare import parse_pairs  # noqa: PLC0415
     from app.services.ingest import Source, load  # noqa: PLC0415
-    from app.services.waiting import as_document, select  # noqa: PLC0415
     from simulator.waiting import explain_at  # noqa: PLC0415
 
     if not math.isfinite(at):
@@ -91,6 +111,13 @@ def why(
             progress=bar_for(policy),
             checks_plans=check_plans,
         )
+    _say(explained, job, most, as_json=as_json)
+
+
+def _say(explained: "Explained", job: str | None, most: int, *, as_json: bool) -> None:
+    from app.console import print_json  # noqa: PLC0415
+    from app.services.waiting import as_document, select  # noqa: PLC0415
+
     if as_json:
         print_json(as_document(explained, job))
         return

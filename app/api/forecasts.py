@@ -12,6 +12,7 @@ from app.api.deps import ClockDep, EngineDep
 from app.schemas import forecasts as schemas
 from app.services import forecasts
 from app.services.advising import Advisers
+from app.services.forecast_words import score_of
 from app.services.times import to_instant, to_s
 from app.store.tables import ClusterRow
 
@@ -118,26 +119,10 @@ def _rests_on(cluster: ClusterRow, said: Mapping[str, Any]) -> schemas.RestsOnOu
 
 def _score(cluster: ClusterRow, held_out: Mapping[str, Any], what: str) -> schemas.ScoreOut:
     """What is known of such forecasts, and a sentence about it."""
-    scores = held_out["scores"]
-    if scores is None:
-        note = {
-            "pending": "being worked out beside: ask again later",
-            "failed": "could not be worked out; the log of the service says why",
-        }[held_out["state"]]
-        return schemas.ScoreOut(state=held_out["state"], score=None, note=note)
-    found = scores.get(what)
-    if found is None:
-        note = "too little history to hold a part of it out: nothing is known of how good this is"
-        return schemas.ScoreOut(state="too-little-history", score=None, note=note)
-    since, until = to_instant(cluster, found["from_s"]), to_instant(cluster, found["until_s"])
-    score = schemas.HeldOutOut(
-        since=since,
-        until=until,
-        **{name: value for name, value in found.items() if name not in ("from_s", "until_s")},
-    )
-    note = f"beats {score.baseline} on {score.number} outcomes it had not seen"
-    if not score.beats_baseline:
-        note = (
-            f"no better than {score.baseline} on {score.number} outcomes it had not seen: rely on it no more"
-        )
-    return schemas.ScoreOut(state="known", score=score, note=note)
+    said = score_of(held_out, what)
+    if said["score"] is None:
+        return schemas.ScoreOut(**said)
+    found = dict(said["score"])
+    since, until = (to_instant(cluster, found.pop(name)) for name in ("from_s", "until_s"))
+    score = schemas.HeldOutOut(since=since, until=until, **found)
+    return schemas.ScoreOut(state=said["state"], score=score, note=said["note"])

@@ -68,7 +68,7 @@ def waiting(instant: Instant) -> Json:
     desk = instant.desk
     return {
         "policy": desk.epoch.policy,
-        "settings": dict(desk.epoch.settings),
+        "settings": dict(desk.trained.settings),
         "saw_truth": False,
         "at_s": desk.now_s,
         "idle_gpus": scene.state.idle_gpus,

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, Row
 
 from app.children import material
 from app.services.facts import FactKind, job_of
-from app.services.foresight import LIVES, Foresight
+from app.services.foresight import LIVES, NOT_LIVE, Foresight
 from app.store import live
 from app.store.engine import reading
 from app.store.tables import EpochRow, LiveState
@@ -87,21 +87,13 @@ class Listener:
             job = self._job(one, place, now_s)
             row = {"job_id": one.get("job_id"), "why_not": None, "pool": None if job is None else job.pool}
             if job is None:
-                row["why_not"] = "no live job of that id waits or runs"
+                row["why_not"] = NOT_LIVE
             else:
                 asked.append((job, self._age_s(one, job, now_s)))
             rows.append(row)
-        said = iter(
-            self.foresight.lifetimes(
-                [job for job, _ in asked],
-                [age_s for _, age_s in asked],
-                now_s,
-                levels=request["levels"],
-                within_s=request["within_s"],
-            )
+        items = self.foresight.rows(
+            rows, asked, now_s, levels=request["levels"], within_s=request["within_s"]
         )
-        nothing = {"elapsed_s": None, "total_s": None, "remaining_s": None, "chances": None}
-        items = [{**(nothing if row["why_not"] else next(said)), **row} for row in rows]
         return {"now_s": now_s, "items": items}
 
     def demand(self, request: Mapping[str, Any]) -> dict[str, Any]:

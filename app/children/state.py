@@ -50,6 +50,7 @@ class Trained:
         running: jobs that ran when the epoch began, and whether as their pool's own.
         all_requeueable: the operator's word is that every job may be sent back.
         owes: what its plans are checked for.
+        settings: in force, defaults and those of the forecasts included.
     """
 
     policy: Policy
@@ -60,6 +61,7 @@ class Trained:
     running: Mapping[str, bool]
     all_requeueable: bool
     owes: PlanOptions
+    settings: Mapping[str, Any]
 
 
 class LiveDesk:
@@ -414,7 +416,8 @@ def _train(known: Material, quotas: dict[str, int], nodes: NodeKeeper | None) ->
     )
     in_force = parse_settings(row.policy, spec.settings, own)
     policy, owes = spec.build(context, in_force), options_of(spec, in_force)
-    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes)
+    settings = {one.name: getattr(in_force, one.name) for one in fields(in_force)} | choice.as_settings()
+    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes, settings)
 
 
 RECORD_DECIDES: Final = "0.5"

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from app.schemas.base import Sent
 
-Evidence = dict[str, float | str | None]
+Evidence = dict[str, int | float | str | None]
 
 
 class ChangeOut(Sent):
@@ -91,7 +91,7 @@ class ExplanationsOut(Sent):
     epoch: int
     at: datetime
     policy: str
-    settings: dict[str, str]
+    settings: Evidence = Field(description="in force, defaults included")
     idle_gpus: int
     running: int
     waiting: int

@@ -2,12 +2,14 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
+import pandas as pd
 
+from domain.errors import SettingError
 from domain.forecasts import LifetimeForecaster
 from domain.jobs import Job
 from models import LIFETIME_MODELS, Training
@@ -15,9 +17,13 @@ from models.demand.steps import StepDemand
 from models.evaluation.held_out import HeldOut, record_of_training, score_lives, score_steps
 from models.lifetime.hazard import HazardLifetimes
 from models.lifetime.remaining import Remaining
+from simulator.workload import before, cut_off_before, starts_before
 
 LIVES: Final = "hazard"
 """Lifetime model where the policy asks for none."""
+
+NOT_LIVE: Final = "no live job of that id waits or runs"
+"""Why there is no forecast of a job that is asked about by its id."""
 
 _MOST_THREADS: Final = 4
 
@@ -98,6 +104,29 @@ class Foresight:
             for job, age_s, total, rest, chance in rows
         ]
 
+    def rows(
+        self,
+        heads: Sequence[Mapping[str, Any]],
+        known: Sequence[tuple[Job, float]],
+        now_s: float,
+        *,
+        levels: Sequence[float],
+        within_s: Sequence[float],
+    ) -> list[dict[str, Any]]:
+        """An item for each job asked about; with nothing said where its head has a `why_not`.
+
+        Args:
+            heads: `job_id` as it was asked, `pool` and `why_not` of each.
+            known: those without a `why_not`, in their order, with how long each has run.
+            now_s: the instant.
+            levels: as of `lifetimes`.
+            within_s: likewise.
+        """
+        jobs, ages_s = [job for job, _ in known], [age_s for _, age_s in known]
+        said = iter(self.lifetimes(jobs, ages_s, now_s, levels=levels, within_s=within_s))
+        nothing = {"elapsed_s": None, "total_s": None, "remaining_s": None, "chances": None}
+        return [{**(nothing if head["why_not"] else next(said)), **head} for head in heads]
+
     def steps(
         self,
         now_s: float,
@@ -140,6 +169,27 @@ class Foresight:
             threads = min(os.cpu_count() or 1, _MOST_THREADS)
             return self.lives.foreseen(jobs, now_s, num_threads=threads)
         return np.array([self.lives.survival(job) for job in jobs])
+
+
+def of_record(frame: pd.DataFrame, quotas: Mapping[str, int], at_s: float, name: str, seed: int) -> Foresight:
+    """Train on what a record of jobs says had happened by an instant.
+
+    Raises:
+        SettingError: if there is no such lifetime model.
+    """
+    if name not in LIFETIME_MODELS:
+        raise SettingError(f"there is no lifetime model {name!r}; there are: {', '.join(LIFETIME_MODELS)}")
+    past, censored = before(frame, at_s)
+    training = Training(
+        quotas=dict(sorted(quotas.items())),
+        past=past,
+        censored=censored,
+        now_s=at_s,
+        seed=seed,
+        starts=starts_before(frame, at_s),
+        cut_off=cut_off_before(frame, at_s),
+    )
+    return Foresight.trained(name, training)
 
 
 def held_out(name: str, training: Training) -> dict[str, Any]:
