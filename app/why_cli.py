@@ -20,6 +20,31 @@ _NodesOption = Annotated[
         "--nodes", help="CSV of nodes (node, num_gpus): gangs are put on GPUs, on the fewest nodes."
     ),
 ]
+_JobsOption = Annotated[
+    Path | None, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
+]
+_PoolsOption = Annotated[Path | None, typer.Option("--pools", help="CSV of pools (pool, quota_gpus).")]
+_AtOption = Annotated[
+    float | None, typer.Option("--at", help="Instant (s) of the question, on the clock of --jobs.")
+]
+_PolicyOption = Annotated[
+    str | None, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")
+]
+_TrainUntilOption = Annotated[
+    float, typer.Option("--train-until", help="Instant (s) at which the replay begins.")
+]
+_HistoryOption = Annotated[
+    Path | None,
+    typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
+]
+_FormatOption = Annotated[str, typer.Option("--format", help="Format of the files of jobs.")]
+_SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")]
+_TruthOption = Annotated[
+    bool, typer.Option("--clairvoyant", help="Let the policy see true lives; the answer is starred.")
+]
+_LenientOption = Annotated[
+    bool, typer.Option("--lenient", help="Skip bad rows, and list them, instead of refusing.")
+]
 _SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of the policy; may be repeated."),
@@ -34,37 +59,22 @@ commands = typer.Typer(add_completion=False, rich_markup_mode=None)
     "--train-until 1641600 --at 1814400 --job j01234",
 )
 def why(
-    jobs: Annotated[
-        Path | None, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
-    ] = None,
-    pools: Annotated[Path | None, typer.Option("--pools", help="CSV of pools (pool, quota_gpus).")] = None,
-    at: Annotated[
-        float | None, typer.Option("--at", help="Instant (s) of the question, on the clock of --jobs.")
-    ] = None,
-    policy: Annotated[
-        str | None, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")
-    ] = None,
-    train_until: Annotated[
-        float, typer.Option("--train-until", help="Instant (s) at which the replay begins.")
-    ] = 0.0,
-    history: Annotated[
-        Path | None,
-        typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
-    ] = None,
+    jobs: _JobsOption = None,
+    pools: _PoolsOption = None,
+    at: _AtOption = None,
+    policy: _PolicyOption = None,
+    train_until: _TrainUntilOption = 0.0,
+    history: _HistoryOption = None,
     nodes: _NodesOption = None,
-    file_format: Annotated[str, typer.Option("--format", help="Format of the files of jobs.")] = "csv",
+    file_format: _FormatOption = "csv",
     settings: _SetOption = None,
     job: Annotated[str | None, typer.Option("--job", help="Ask about this job only, in full.")] = None,
     most: Annotated[
         int, typer.Option("--most", min=1, help="How many jobs to print, the first in line first.")
     ] = 40,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")] = 0,
-    clairvoyant: Annotated[
-        bool, typer.Option("--clairvoyant", help="Let the policy see true lives; the answer is starred.")
-    ] = False,
-    lenient: Annotated[
-        bool, typer.Option("--lenient", help="Skip bad rows, and list them, instead of refusing.")
-    ] = False,
+    seed: _SeedOption = 0,
+    clairvoyant: _TruthOption = False,
+    lenient: _LenientOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
     check_plans: CheckPlansOption = True,
     url: UrlOption = None,

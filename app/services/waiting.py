@@ -65,6 +65,11 @@ def as_row(one: Waiting) -> Mapping[str, Any]:
         "text": one.text,
         "evidence": dict(one.evidence),
         "changes": [asdict(change) | {"lever": change.lever.value} for change in one.changes],
-        "earliest_s": one.earliest_s,
-        "latest_s": None if one.latest_s is not None and math.isinf(one.latest_s) else one.latest_s,
+        "earliest_s": _instant_s(one.earliest_s),
+        "latest_s": _instant_s(one.latest_s),
     }
+
+
+def _instant_s(at_s: float | None) -> float | None:
+    """To the microsecond, as it goes over the wire; None where it is never."""
+    return None if at_s is None or math.isinf(at_s) else round(at_s, 6)
