@@ -4,8 +4,8 @@
 
 A service in this process, its forecasts in its warm child, on a generated cluster of 8 pools: 1,000 jobs a
 call, each different from all others and told of by its fields at submit; demand of all pools for a day by the
-hour. Before that, without a service, how long it takes to find the reasons of a cluster with 5,000 jobs that run and 2,000
-that wait. Milliseconds; wall clock, so run it on an idle machine.
+hour. Before that, without a service, what it takes to find the reasons of a cluster with 5,000 jobs that run
+and 2,000 that wait. Milliseconds; wall clock, so run it on an idle machine.
 """
 
 import argparse
