@@ -11,6 +11,7 @@ from app import (
     client_cli,
     episodes_cli,
     evaluate_cli,
+    forecast_cli,
     history_cli,
     idle_cli,
     import_cli,
@@ -61,6 +62,7 @@ cli.add_typer(demo_cli.commands)
 cli.add_typer(learn_cli.commands)
 cli.add_typer(evaluate_cli.commands)
 cli.add_typer(why_cli.commands)
+cli.add_typer(forecast_cli.commands, name="forecast")
 cli.add_typer(episodes_cli.commands)
 cli.add_typer(place_cli.commands)
 cli.add_typer(pack_cli.commands)

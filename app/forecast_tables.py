@@ -157,6 +157,47 @@ def explanation(found: LifeExplanation) -> Iterator[Table]:
         yield records
 
 
+def lives_asked(document: Mapping[str, Any]) -> Table:
+    """One row per job that was asked about: its remaining life at each level, and its chances."""
+    table = _table("How much longer jobs run")
+    table.caption = f"{document['rests_on']['model']}: {document['held_out']['note']}"
+    for title in ("job", "pool", "has run"):
+        table.add_column(title, no_wrap=True)
+    for level in document["levels"]:
+        table.add_column(f"at .{f'{level:.6f}'.rstrip('0')[2:]}", justify="right", no_wrap=True)
+    for within_s in document["within_s"]:
+        table.add_column(f"ends in\n{duration_words(within_s)}", justify="right", no_wrap=True)
+    for place, one in enumerate(document["items"], start=1):
+        head = (Text(one["job_id"] or f"no. {place}"), Text(one["pool"] or "-"))
+        if one["why_not"] is not None:
+            table.add_row(*head, Text(one["why_not"]))
+            continue
+        table.add_row(
+            *head,
+            duration_words(one["elapsed_s"]),
+            *(duration_words(rest_s) for rest_s in one["remaining_s"]),
+            *(f"{chance:.0%}" for chance in one["chances"]),
+        )
+    return table
+
+
+def steps_asked(document: Mapping[str, Any]) -> Iterator[Table]:
+    """A table per pool: peak GPUs and arrivals of each step."""
+    levels = [f".{f'{level:.6f}'.rstrip('0')[2:]}" for level in document["levels"]]
+    for pool in document["pools"]:
+        table = _table(f"{pool['pool']}: quota {pool['quota_gpus']} GPUs")
+        table.add_column("from now", justify="right", no_wrap=True)
+        for what in ("peak GPUs", "arrivals"):
+            for level in ("mean", *levels):
+                table.add_column(f"{what}\n{level}", justify="right", no_wrap=True)
+        for step in pool["steps"]:
+            cells = [duration_words(step["begins_s"]) if step["begins_s"] else "0"]
+            for what in ("peak_gpus", "arrivals"):
+                cells += [f"{step[f'{what}_mean']:.1f}", *(f"{value:g}" for value in step[what])]
+            table.add_row(*cells)
+        yield table
+
+
 def _table(title: str) -> Table:
     return Table(title=Text(title), title_justify="left", caption_justify="left", box=box.SIMPLE_HEAD)
 

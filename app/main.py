@@ -13,6 +13,7 @@ from app.api.limiter import FailureLimiter
 from app.api.limits import RequestLimits
 from app.api.openapi import described
 from app.clock import Clock, make_clock
+from app.services.advising import Advisers
 from app.services.deciding import Deciders
 from app.services.durable import Runs
 from app.services.run_feed import RunFeed
@@ -67,11 +68,15 @@ def _opened(settings: ServiceSettings, runs: Runs | None) -> Callable[[FastAPI],
         app.state.deciders = Deciders(
             settings.database_url, wait_s=settings.decide_limit_s, limit_s=settings.plan_limit_s
         )
+        app.state.advisers = Advisers(
+            settings.database_url, wait_s=settings.decide_limit_s, limit_s=settings.import_limit_s
+        )
         try:
             yield
         finally:
             await app.state.run_feed.close()
             await run_in_threadpool(app.state.deciders.close)
+            await run_in_threadpool(app.state.advisers.close)
             app.state.engine.dispose()
 
     return lifespan

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.forecast_cli import ClusterOption, KeyFileOption, UrlOption
 from app.options import CheckPlansOption
 
 if TYPE_CHECKING:
@@ -18,6 +19,31 @@ _NodesOption = Annotated[
     typer.Option(
         "--nodes", help="CSV of nodes (node, num_gpus): gangs are put on GPUs, on the fewest nodes."
     ),
+]
+_JobsOption = Annotated[
+    Path | None, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
+]
+_PoolsOption = Annotated[Path | None, typer.Option("--pools", help="CSV of pools (pool, quota_gpus).")]
+_AtOption = Annotated[
+    float | None, typer.Option("--at", help="Instant (s) of the question, on the clock of --jobs.")
+]
+_PolicyOption = Annotated[
+    str | None, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")
+]
+_TrainUntilOption = Annotated[
+    float, typer.Option("--train-until", help="Instant (s) at which the replay begins.")
+]
+_HistoryOption = Annotated[
+    Path | None,
+    typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
+]
+_FormatOption = Annotated[str, typer.Option("--format", help="Format of the files of jobs.")]
+_SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")]
+_TruthOption = Annotated[
+    bool, typer.Option("--clairvoyant", help="Let the policy see true lives; the answer is starred.")
+]
+_LenientOption = Annotated[
+    bool, typer.Option("--lenient", help="Skip bad rows, and list them, instead of refusing.")
 ]
 _SetOption = Annotated[
     list[str] | None,
@@ -33,45 +59,49 @@ commands = typer.Typer(add_completion=False, rich_markup_mode=None)
     "--train-until 1641600 --at 1814400 --job j01234",
 )
 def why(
-    jobs: Annotated[
-        Path, typer.Option("--jobs", help="CSV of jobs (job_id, pool, submit_s, num_gpus, ...).")
-    ],
-    pools: Annotated[Path, typer.Option("--pools", help="CSV of pools (pool, quota_gpus).")],
-    at: Annotated[float, typer.Option("--at", help="Instant (s) of the question, on the clock of --jobs.")],
-    policy: Annotated[str, typer.Option("--policy", help="Name of the policy: see `antecast policies`.")],
-    train_until: Annotated[
-        float, typer.Option("--train-until", help="Instant (s) at which the replay begins.")
-    ] = 0.0,
-    history: Annotated[
-        Path | None,
-        typer.Option("--history", help="More jobs to learn from, that ended before the replay begins."),
-    ] = None,
+    jobs: _JobsOption = None,
+    pools: _PoolsOption = None,
+    at: _AtOption = None,
+    policy: _PolicyOption = None,
+    train_until: _TrainUntilOption = 0.0,
+    history: _HistoryOption = None,
     nodes: _NodesOption = None,
-    file_format: Annotated[str, typer.Option("--format", help="Format of the files of jobs.")] = "csv",
+    file_format: _FormatOption = "csv",
     settings: _SetOption = None,
     job: Annotated[str | None, typer.Option("--job", help="Ask about this job only, in full.")] = None,
     most: Annotated[
         int, typer.Option("--most", min=1, help="How many jobs to print, the first in line first.")
     ] = 40,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")] = 0,
-    clairvoyant: Annotated[
-        bool, typer.Option("--clairvoyant", help="Let the policy see true lives; the answer is starred.")
-    ] = False,
-    lenient: Annotated[
-        bool, typer.Option("--lenient", help="Skip bad rows, and list them, instead of refusing.")
-    ] = False,
+    seed: _SeedOption = 0,
+    clairvoyant: _TruthOption = False,
+    lenient: _LenientOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one JSON document.")] = False,
     check_plans: CheckPlansOption = True,
+    url: UrlOption = None,
+    cluster: ClusterOption = None,
+    key_file: KeyFileOption = None,
 ) -> None:
     """Say why jobs wait at an instant: the reason, the numbers, what would let them start, and when they may.
 
     The history is replayed up to --at, the policy decides there, and whoever still waits is explained. What
     each reason means: docs/explain-waiting.md.
+
+    With --url the service is asked about the latest decision of --cluster, as if it had been carried out.
     """
-    from app.console import bars, print_json, tell_inputs  # noqa: PLC0415
+    if url is not None:
+        if cluster is None or any(one is not None for one in (jobs, pools, at, policy)):
+            raise typer.BadParameter(
+                "with --url give --cluster, and neither --jobs, --pools, --at nor --policy"
+            )
+        from app.live_waiting import of_service  # noqa: PLC0415
+
+        _say(of_service(url, key_file, cluster), job, most, as_json=as_json)
+        return
+    if jobs is None or pools is None or at is None or policy is None:
+        raise typer.BadParameter("give --jobs, --pools, --at and --policy, or --url and --cluster")
+    from app.console import bars, tell_inputs  # noqa: PLC0415
     from app.services.compare import parse_pairs  # noqa: PLC0415
     from app.services.ingest import Source, load  # noqa: PLC0415
-    from app.services.waiting import as_document, select  # noqa: PLC0415
     from simulator.waiting import explain_at  # noqa: PLC0415
 
     if not math.isfinite(at):
@@ -91,6 +121,13 @@ def why(
             progress=bar_for(policy),
             checks_plans=check_plans,
         )
+    _say(explained, job, most, as_json=as_json)
+
+
+def _say(explained: "Explained", job: str | None, most: int, *, as_json: bool) -> None:
+    from app.console import print_json  # noqa: PLC0415
+    from app.services.waiting import as_document, select  # noqa: PLC0415
+
     if as_json:
         print_json(as_document(explained, job))
         return

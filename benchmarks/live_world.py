@@ -153,9 +153,9 @@ class _TimedDeciders:
         self._meter = meter
         self.close = deciders.close
 
-    def ask(self, cluster: str, epoch: int, seq: int) -> dict[str, Any]:
+    def ask(self, cluster: str, epoch: int, seq: int, *, explain: bool | None = None) -> dict[str, Any]:
         begun_s = time.perf_counter()
-        answer = self._deciders.ask(cluster, epoch, seq)
+        answer = self._deciders.ask(cluster, epoch, seq, explain=explain)
         self._meter.child_s += time.perf_counter() - begun_s
         return answer
 

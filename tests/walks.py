@@ -298,11 +298,12 @@ class Scheduled(LiveCluster):
 class _Deciders:
     cluster: LiveCluster
 
-    def ask(self, cluster: str, epoch: int, seq: int) -> Json:
+    def ask(self, cluster: str, epoch: int, seq: int, *, explain: bool | None = None) -> Json:
         for happen in self.cluster.meanwhile:
             happen()
         self.cluster.meanwhile.clear()
-        return dict(self.cluster.ask({"cluster": cluster, "epoch": epoch, "decided_seq": seq}))
+        request = {"cluster": cluster, "epoch": epoch, "decided_seq": seq, "explain": explain}
+        return dict(self.cluster.ask(request))
 
 
 def check_tables(world: LiveCluster) -> None:

@@ -81,6 +81,7 @@ def post_decision(
             at_s=None if body.at is None else to_s(row, body.at),
             idle_gpus=body.idle_gpus,
             source=caller.name,
+            explain=body.explain,
         )
 
     return views.decision(deciding.decide(engine, deciders, clock, cluster, ask))

@@ -70,8 +70,18 @@ def decision(made: Decision) -> schemas.DecisionOut:
         **made.row.model_dump(include={"seq", "epoch", "idle_gpus", "took_ms"}),
         at=to_instant(cluster, made.row.at_s),
         ask_again_at=instant(cluster, made.ask_again_s),
+        waits=None if made.waits is None else waits(cluster, made.waits),
         events=recorded(made.recorded),
     )
+
+
+def waits(cluster: ClusterRow, said: Mapping[str, Any]) -> schemas.WaitsOut:
+    """Who waits after a decision."""
+    jobs = [
+        schemas.WaitOut(job_id=one["job_id"], why=one["why"], until=instant(cluster, one["until_s"]))
+        for one in said["jobs"]
+    ]
+    return schemas.WaitsOut(total=said["total"], jobs=jobs)
 
 
 def job(cluster: ClusterRow, row: JobRow) -> schemas.JobOut:

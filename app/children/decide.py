@@ -6,7 +6,8 @@ One JSON request a line in, one JSON answer a line out, until standard input end
 import json
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from sqlalchemy import Engine
 
@@ -32,11 +33,19 @@ class Room:
         return answer_of(desk, request)
 
 
-def serve() -> None:
+class Answers(Protocol):
+    """What a child that stays answers from."""
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one request."""
+        ...
+
+
+def serve(make: Callable[[Engine], Answers]) -> None:
     """Answer line by line. What libraries print goes to standard error."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    room = Room(make_engine(os.environ["ANTECAST_DATABASE_URL"]))
+    room = make(make_engine(os.environ["ANTECAST_DATABASE_URL"]))
     for line in sys.stdin:
         request = json.loads(line)
         said: dict[str, Any] = {"number": request["number"]}
@@ -49,4 +58,4 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(Room)

@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from app.children import main, tell_incumbent
 from app.children.hold_forecast import feasibility
 from app.children.state import LiveDesk
+from app.children.waits import waits_of
 from app.store.engine import make_engine
 from domain.timegrid import default_grid
 
@@ -45,8 +46,12 @@ def answer_of(desk: LiveDesk, request: Mapping[str, Any]) -> dict[str, Any]:
     The latter changes the desk without the log knowing, so such a desk is not to be used again.
     """
     begun_s = time.perf_counter()
-    if request.get("decided_seq") is not None:
-        made = desk.answer(int(request["decided_seq"]))
+    decided_seq = request.get("decided_seq")
+    if decided_seq is not None:
+        made = desk.answer(int(decided_seq))
+        if "explain" in request:  # whoever asks at once is told who waits; a plan does not keep it
+            waits = waits_of(desk, made, int(decided_seq), is_wanted=request["explain"])
+            made = made if waits is None else {**made, "waits": waits}
     else:
         desk.catch_up(request["seq"])
         made = desk.decide(

@@ -10,31 +10,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-import pandas as pd
 import structlog
 from sqlalchemy import Engine, Row
 
+from app.children import material
+from app.children.material import Material
 from app.children.review import reviewed
 from app.errors import UnknownResource
 from app.services.facts import FactKind, job_of
 from app.services.kept_models import folder_of, kept_or_made, key_of
-from app.store import history, live
+from app.store import live
 from app.store.engine import reading
-from app.store.tables import EpochRow, JobRow, LiveState
-from data.schema import COLUMNS
+from app.store.tables import EpochRow, LiveState
 from domain.cluster import Node
 from domain.jobs import Job
 from domain.plans import Hold, Plan, Start
 from models import Training
 from simulator.checked import options_of
 from simulator.forecasting import ForecastChoice, Forecasters, build, choose, split_settings
-from simulator.workload import before, cut_off_before, starts_before
 from solver.check_plan import check_plan, lawful_part
 from solver.desk import Desk
 from solver.placement.keeper import Keeper
 from solver.placement.room import NodeKeeper
 from solver.plan_books import PlanBooks
-from solver.plan_rules import PlanOptions, Standing
+from solver.plan_rules import PlanOptions, PlanState, Standing, state_of
 from solver.policies import POLICIES
 from solver.policies.base import PlansLending, Policy, PolicyContext, PolicySpec, parse_settings
 
@@ -55,6 +54,7 @@ class Trained:
         running: jobs that ran when the epoch began, and whether as their pool's own.
         all_requeueable: the operator's word is that every job may be sent back.
         owes: what its plans are checked for.
+        settings: in force, defaults and those of the forecasts included.
         key: under which its forecasters are kept; empty where they are not.
     """
 
@@ -66,6 +66,7 @@ class Trained:
     running: Mapping[str, bool]
     all_requeueable: bool
     owes: PlanOptions
+    settings: Mapping[str, Any]
     key: str = ""
 
 
@@ -78,6 +79,13 @@ class LiveDesk:
         epoch: number.
         is_reference: the desk of the same epoch that lends nothing; it needs no forecasts, so no training.
 
+    Attributes:
+        epoch: its row.
+        seq: entry of the log up to which it has been told.
+        now_s: instant of what it was told last.
+        started_s: by id, since when each job runs.
+        decided: idle GPUs at the last decision, and whether it might lend; None before the first.
+
     Raises:
         UnknownResource: if there is no such epoch.
         SettingError: if the policy's settings no longer hold.
@@ -86,31 +94,27 @@ class LiveDesk:
     def __init__(self, engine: Engine, cluster: str, epoch: int, *, is_reference: bool = False) -> None:
         self._engine = engine
         self.cluster = cluster
-        with reading(engine) as session:
-            row = live.epoch(session, cluster, epoch)
-            if row is None:
-                raise UnknownResource(f"cluster {cluster} has no epoch {epoch}")
-            if is_reference:
-                row = EpochRow(**row.model_dump() | {"policy": _REFERENCE, "settings": {}})
-            frame = _history_frame(() if is_reference else history.rows(session, cluster))
-            lived = () if is_reference else live.ended_before(session, cluster, row.from_seq)
-            ended = [_lived(job, row.at_s) for job in lived]
-        self.epoch = row
+        known = material.read(engine, cluster, epoch, with_history=not is_reference)
+        if is_reference:
+            row = EpochRow(**known.epoch.model_dump() | {"policy": _REFERENCE, "settings": {}})
+            known = replace(known, epoch=row)
+        self.epoch = row = known.epoch
         self.seq = row.from_seq
         self.quotas = {str(pool): int(quota) for pool, quota in row.quotas}
         self.now_s = row.at_s
         nodes = [Node(str(name), int(num_gpus), str(gpu_type)) for name, num_gpus, gpu_type in row.nodes]
         self._nodes = Keeper(nodes, self._may_go) if nodes else None
-        self.trained = _train(row, self.quotas, frame, ended, self._nodes)
+        self.trained = _train(known, self.quotas, self._nodes)
         self._desk = Desk(self.trained.policy, self.trained.forecasters.observers)
         own = [job_id for job_id, is_own in self.trained.running.items() if is_own]
         self._books = PlanBooks(self.quotas, converts=self.trained.owes.converts, own=own)
         self._jobs: dict[str, Job] = {}
         self._without_promise: dict[str, Job] = {}
         self._waiting: set[str] = set()
-        self._since_s: dict[str, float] = {}
         self._converted: dict[str, None] = {}
         self._answers: dict[int, dict[str, Any]] = {}
+        self.started_s: dict[str, float] = {}
+        self.decided: tuple[int, bool] | None = None
         self._adopt(row.snapshot, row.at_s)
 
     def catch_up(self, until_seq: int) -> None:
@@ -145,6 +149,7 @@ class LiveDesk:
         reviews (`accepted`), the answer has of lending what was accepted, and `proposed` all of it.
         """
         now_s = self.now_s = max(self.now_s, now_s)
+        self.decided = (idle_gpus, is_lending)
         planned = self._desk.decide(now_s, idle_gpus)
         arranged = planned if self._nodes is None else self._nodes.by_node(planned)
         fitted = fitting(arranged, idle_gpus, is_lending=is_lending)
@@ -176,9 +181,52 @@ class LiveDesk:
     def running(self) -> list[tuple[Job, float]]:
         """Jobs that run, and since when, the longest first."""
         return sorted(
-            ((self._jobs[job_id], since_s) for job_id, since_s in self._since_s.items()),
+            ((self._jobs[job_id], since_s) for job_id, since_s in self.started_s.items()),
             key=lambda one: (one[1], one[0].job_id),
         )
+
+    def counts(self, idle_gpus: int) -> PlanState:
+        """Who waits and who runs, as of what was told; to be looked at before anything else is told."""
+        return self._books.state(self.now_s, idle_gpus)
+
+    def state(self, idle_gpus: int) -> PlanState:
+        """The same, and who is on which GPU where that is known."""
+        known = self.counts(idle_gpus)
+        if self._nodes is None:
+            return known
+        placed = [replace(one, gpus=self._nodes.gpus_of(job_id)) for job_id, one in known.known.items()]
+        nodes = tuple(Node(str(name), int(num), str(kind)) for name, num, kind in self.epoch.nodes)
+        by_node = state_of(self.now_s, idle_gpus, known.quotas, placed, nodes)
+        return replace(by_node, lines=known.lines, own_gpus=known.own_gpus)
+
+    def job(self, job_id: str) -> Job | None:
+        """An unfinished job that has been told of."""
+        return self._jobs.get(job_id) or self._without_promise.get(job_id)
+
+    def without_promise(self) -> list[Job]:
+        """Jobs that no decision looks at: wider than their pool's quota."""
+        return list(self._without_promise.values())
+
+    def num_waiting(self) -> int:
+        """Jobs that wait, those without a promise included."""
+        return len(self._waiting) + len(self._without_promise)
+
+    def carry_out(self, done: Mapping[str, Any]) -> None:
+        """Take what a decision came to as told: the log need not hold it. Such a desk decides no more.
+
+        Args:
+            done: `send_backs`, `starts` (with `gpus` where they are known) and `riders`, as they are stored.
+        """
+        nodes = self._nodes
+        for job_id in done["send_backs"]:
+            self._tell_of(self._jobs[job_id], FactKind.SENT_BACK, {}, self.now_s)
+            if nodes is not None:
+                nodes.left(job_id)
+        places = {start["job_id"]: start.get("gpus") or () for start in done["starts"]}
+        for job_id in [*places, *(rider["job_id"] for rider in done.get("riders", ()))]:
+            self._tell_of(self._jobs[job_id], FactKind.STARTED, {}, self.now_s)
+            if nodes is not None and job_id in places:
+                nodes.started(self._jobs[job_id], places[job_id])
 
     def _checked(self, plan: Plan, now_s: float, idle_gpus: int) -> tuple[Plan, list[str]]:
         """The plan, or what may be done of it, and the rules it breaks."""
@@ -210,7 +258,7 @@ class LiveDesk:
         if self._nodes is not None:
             self._tell_nodes(self._nodes, job_id, entry)
         if job_id in self._jobs:
-            self._tell_of(self._jobs[job_id], entry, now_s)
+            self._tell_of(self._jobs[job_id], FactKind(entry.kind), entry.data, now_s)
 
     def _tell_nodes(self, nodes: Keeper, job_id: str, entry: Row[Any]) -> None:
         """A job has taken GPUs, or left those that it had."""
@@ -242,18 +290,20 @@ class LiveDesk:
         self._books.submitted(job)
         self._desk.submitted(job, now_s)
 
-    def _tell_of(self, job: Job, entry: Row[Any], now_s: float) -> None:
-        if entry.kind != FactKind.STARTED:
+    def _tell_of(self, job: Job, kind: FactKind, data: Mapping[str, Any], now_s: float) -> None:
+        if kind != FactKind.STARTED:
             self._converted.pop(job.job_id, None)
-        match FactKind(entry.kind):
+        if kind in (FactKind.ENDED, FactKind.CANCELLED, FactKind.SENT_BACK):
+            self.started_s.pop(job.job_id, None)
+        match kind:
             case FactKind.STARTED:
+                self.started_s[job.job_id] = now_s
                 self._waiting.discard(job.job_id)
-                self._since_s[job.job_id] = now_s
                 self._books.started(job)
                 self._desk.started(job, now_s)
             case FactKind.ENDED:
                 self._forget(job)
-                self._desk.ended(job, now_s, entry.data["duration_s"])
+                self._desk.ended(job, now_s, data["duration_s"])
             case FactKind.CANCELLED:
                 self._forget(job)
                 self._desk.cancelled(job, now_s)
@@ -270,13 +320,11 @@ class LiveDesk:
             self._desk.cancelled(job, now_s)
         else:
             self._waiting.add(job.job_id)
-            self._since_s.pop(job.job_id, None)
             self._books.sent_back(job)
             self._desk.sent_back(job, now_s)
 
     def _forget(self, job: Job) -> None:
         self._waiting.discard(job.job_id)
-        self._since_s.pop(job.job_id, None)
         self._books.ended(job)
         del self._jobs[job.job_id]
 
@@ -296,7 +344,7 @@ class LiveDesk:
             if row["state"] == LiveState.RUNNING:
                 started_s = min(max(row["started_s"], submitted_s), at_s)
                 facts.append((started_s, len(snapshot) + place, FactKind.STARTED, job))
-                self._since_s[job.job_id] = started_s
+                self.started_s[job.job_id] = min(row["started_s"], at_s)
             else:
                 self._waiting.add(job.job_id)
         self._adopt_places(snapshot)
@@ -375,13 +423,8 @@ def as_answer(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _train(
-    row: EpochRow,
-    quotas: dict[str, int],
-    frame: pd.DataFrame,
-    ended: list[tuple[float, Job, float]],
-    nodes: NodeKeeper | None,
-) -> Trained:
+def _train(known: Material, quotas: dict[str, int], nodes: NodeKeeper | None) -> Trained:
+    row = known.epoch
     quotas = dict(sorted(quotas.items()))  # as in a replay: in which order pools were named decides nothing
     spec = POLICIES[row.policy]
     common, own = split_settings(row.settings)
@@ -392,23 +435,9 @@ def _train(
         all_requeueable = parse_settings(row.policy, spec.settings, own).requeueable >= 1.0
         if all_requeueable:
             own["requeueable"] = RECORD_DECIDES  # what the record says is then replaced, see `LiveDesk`
-    past, censored = before(frame, row.at_s)
-    if ended:
-        imported = [(job.submit_s + duration_s, job, duration_s) for job, duration_s in past]
-        in_order = sorted(imported + ended, key=lambda one: (one[0], one[1].job_id))
-        past = [(job, duration_s) for _, job, duration_s in in_order]
-    training = Training(
-        quotas=quotas,
-        past=past,
-        censored=censored,
-        now_s=row.at_s,
-        retrain_every_s=choice.retrain_every_s,
-        seed=row.seed,
-        starts=starts_before(frame, row.at_s),
-        cut_off=cut_off_before(frame, row.at_s),
-    )
+    training = material.training_of(known, quotas, choice.retrain_every_s)
     folder = folder_of(os.environ)
-    key = "" if folder is None else key_of(choice, training, frame, ended)
+    key = "" if folder is None else key_of(choice, training, known.frame, known.ended)
     forecasters = kept_or_made(folder, key, choice, training, lambda: build(choice, training))
     running = {
         str(job["job_id"]): job["own_from_s"] is not None
@@ -420,25 +449,9 @@ def _train(
     )
     in_force = parse_settings(row.policy, spec.settings, own)
     policy, owes = spec.build(context, in_force), options_of(spec, in_force)
-    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes, key)
+    settings = {one.name: getattr(in_force, one.name) for one in fields(in_force)} | choice.as_settings()
+    return Trained(policy, spec, choice, forecasters, training, running, all_requeueable, owes, settings, key)
 
 
 RECORD_DECIDES: Final = "0.5"
 """Live, a job is requeueable if its record or its pool says so (`requeue_u` 0), else it is not."""
-
-
-def _history_frame(rows: Iterable[Sequence[Any]]) -> pd.DataFrame:
-    """Imported jobs as the table of `data.schema`."""
-    raw = pd.DataFrame(list(rows), columns=[column.name for column in COLUMNS])
-    typed = raw.astype({column.name: column.kind.dtype for column in COLUMNS})
-    return typed.sort_values(["submit_s", "job_id"], kind="stable", ignore_index=True)
-
-
-def _lived(row: JobRow, as_of_s: float) -> tuple[float, Job, float]:
-    """When a live job ended, the job, and how long it ran, as far as that can be true."""
-    ended_s = min(row.ended_s or as_of_s, as_of_s)
-    ran_s = ended_s - (row.started_s if row.started_s is not None else row.submit_s)
-    ran_s = min(max(ran_s, 0.0), max(as_of_s - row.submit_s, 0.0))
-    if row.submit_s + ran_s > as_of_s:  # by a rounding error
-        ran_s = math.nextafter(ran_s, 0.0)
-    return ended_s, job_of(row), ran_s

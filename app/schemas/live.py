@@ -121,6 +121,10 @@ class DecisionIn(Received):
     idle_gpus: Annotated[int, Field(strict=True, ge=0, le=MAX_GPUS)] | None = Field(
         default=None, description="GPUs idle as you count them; as the events have it where it is left out"
     )
+    explain: bool | None = Field(
+        default=None,
+        description="name the first jobs that wait, and why; left out: only if few jobs are unfinished",
+    )
 
 
 class StartOut(Sent):
@@ -211,6 +215,24 @@ class AnswerOut(Sent):
     )
 
 
+class WaitOut(Sent):
+    """A job that waits. Its explanation says more: `.../jobs/{job_id}/explanation`."""
+
+    job_id: str
+    why: str = Field(description="a word of docs/explain-waiting.md", examples=["wider-than-idle"])
+    until: datetime | None = Field(
+        description="its own lane reaches it by then if the jobs before it keep their limits; "
+        "null: one of them has none"
+    )
+
+
+class WaitsOut(Sent):
+    """Who waits once the answer is carried out: how many, and the first in order, where that was asked."""
+
+    total: int
+    jobs: list[WaitOut]
+
+
 class DecisionOut(AnswerOut):
     """A decision. `seq` is its entry in the cluster's log, by which it can be derived again."""
 
@@ -220,6 +242,7 @@ class DecisionOut(AnswerOut):
     idle_gpus: int
     took_ms: float
     ask_again_at: datetime | None = Field(description="jobs wait: ask again then, or when something happens")
+    waits: WaitsOut | None = Field(default=None, description="null where it is not known any more")
     events: EventsOut
 
 

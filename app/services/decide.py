@@ -5,7 +5,7 @@ process that follows the log says what the question's entry comes to. So the ord
 the log, whichever process answers, and any of them can be derived again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,22 +39,28 @@ class Question:
         at_s: instant of the decision, seconds on the cluster's clock; now where None.
         idle_gpus: GPUs idle as the scheduler counts them; as the log has it where None.
         source: who asks.
+        explain: whether to say who waits and why; where None, if they are few.
     """
 
     facts: Sequence[Fact]
     at_s: float | None
     idle_gpus: int | None
     source: str
+    explain: bool | None = None
 
 
 @dataclass(frozen=True)
 class Decision:
-    """An answer, the cluster as it was asked, and what became of the facts that came with the question."""
+    """An answer, the cluster as it was asked, and what became of the facts that came with the question.
+
+    `waits` is no part of the answer, and not kept: who waits and why (`app.children.waits`), where known.
+    """
 
     cluster: ClusterRow
     row: DecisionRow
     ask_again_s: float | None
     recorded: Recorded
+    waits: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ class _Asked:
     at_s: float
     idle_gpus: int
     recorded: Recorded
+    explain: bool | None
 
 
 def decide(
@@ -87,13 +94,15 @@ def decide(
         DecisionUnavailable: if there is no answer in time.
     """
     asked = _ask(engine, clock, cluster, ask)
-    answer = deciders.ask(cluster, asked.epoch, asked.seq)
+    answer = deciders.ask(cluster, asked.epoch, asked.seq, explain=asked.explain)
+    waits = answer.pop("waits", None)
     ask_again_s = answer.pop("ask_again_s")
     took_ms = answer.pop("took_ms")
     with transaction(engine) as session:
         row = lock_cluster(session, cluster)
         if (row.epoch, row.mode) != (asked.epoch, asked.mode):
-            answer, ask_again_s = _NOTHING, asked.at_s  # what it rests on is no longer so: ask again
+            # What it rests on is no longer so: nothing is done, ask again.
+            answer, ask_again_s, waits = _NOTHING, asked.at_s, None
         else:
             answer = _carry_out(session, row, asked, answer, clock)
         made = DecisionRow(
@@ -107,7 +116,7 @@ def decide(
             decided_at=clock.now(),
         )
         session.add(made)
-    return Decision(asked.cluster, made, ask_again_s, asked.recorded)
+    return Decision(asked.cluster, made, ask_again_s, asked.recorded, waits)
 
 
 def _carry_out(session: Session, row: ClusterRow, asked: _Asked, answer: Json, clock: Clock) -> Json:
@@ -147,7 +156,7 @@ def _ask(engine: Engine, clock: Clock, cluster: str, ask: Callable[[ClusterRow],
         seq = applying.log_decision(
             session, row, at_s=at_s, idle_gpus=idle, source=question.source, clock=clock
         )
-        return _Asked(row, seq, row.epoch, row.mode, at_s, idle, recorded)
+        return _Asked(row, seq, row.epoch, row.mode, at_s, idle, recorded, question.explain)
 
 
 def look_up(engine: Engine, cluster: str, seq: int) -> DecisionRow | None:

@@ -22,14 +22,20 @@ class Deciders:
         self._limit_s = limit_s
         self._children = WarmChildren(MODULE, database_url)
 
-    def ask(self, cluster: str, epoch: int, seq: int) -> dict[str, Any]:
+    def ask(self, cluster: str, epoch: int, seq: int, *, explain: bool | None = None) -> dict[str, Any]:
         """The decision that log entry `seq` stands for.
+
+        Args:
+            cluster: name.
+            epoch: number of the entry's epoch.
+            seq: number of the entry.
+            explain: whether to say who waits and why (`app.children.waits`); where None, if they are few.
 
         Raises:
             DecisionUnavailable: if there is none in time. The entry stays in the log, so asking
                 again is safe.
         """
-        request = {"cluster": cluster, "epoch": epoch, "decided_seq": seq}
+        request = {"cluster": cluster, "epoch": epoch, "decided_seq": seq, "explain": explain}
         return self._children.ask(cluster, request, wait_s=self._wait_s, limit_s=self._limit_s)
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ def as_document(explained: Explained, job_id: str | None = None) -> dict[str, An
         "running": explained.running,
         "waiting": len(explained.waiting),
         "by_reason": by_reason(explained.waiting),
-        "jobs": [_as_row(one) for one in chosen],
+        "jobs": [as_row(one) for one in chosen],
     }
 
 
@@ -54,7 +54,8 @@ def by_reason(waiting: Sequence[Waiting]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def _as_row(one: Waiting) -> Mapping[str, Any]:
+def as_row(one: Waiting) -> Mapping[str, Any]:
+    """Why one job waits, as plain data."""
     return {
         "job_id": one.job.job_id,
         "pool": one.job.pool,
@@ -64,6 +65,11 @@ def _as_row(one: Waiting) -> Mapping[str, Any]:
         "text": one.text,
         "evidence": dict(one.evidence),
         "changes": [asdict(change) | {"lever": change.lever.value} for change in one.changes],
-        "earliest_s": one.earliest_s,
-        "latest_s": None if one.latest_s is not None and math.isinf(one.latest_s) else one.latest_s,
+        "earliest_s": _instant_s(one.earliest_s),
+        "latest_s": _instant_s(one.latest_s),
     }
+
+
+def _instant_s(at_s: float | None) -> float | None:
+    """To the microsecond, as it goes over the wire; None where it is never."""
+    return None if at_s is None or math.isinf(at_s) else round(at_s, 6)

@@ -88,17 +88,34 @@ class HazardModel:
 
     def survival(self, features: JobFeatures) -> Floats:
         """S of a job at each edge of the grid, shape (bins,): non-increasing in (0, 1]."""
+        survival: Floats = self.survival_of_all([features])[0]
+        return survival
+
+    def survival_of_all(self, features: Sequence[JobFeatures], *, num_threads: int = 1) -> Floats:
+        """The same of many jobs, shape (jobs, bins); what is said of one does not depend on the others."""
+        made = [self._table_of(one) for one in features]
+        if not made:
+            return np.zeros((0, NUM_BINS))
+        logits, offsets, tables = zip(*made, strict=True)
+        table = tables[0] if len(made) == 1 else np.concatenate(tables)
+        scores = self.booster.predict(
+            table, raw_score=True, num_threads=num_threads, predict_disable_shape_check=True
+        )
+        raised = np.stack(offsets) + np.asarray(scores).reshape(len(made), NUM_BINS)
+        middle = np.stack([one[MIDDLE] for one in logits])
+        trained = survival_of(middle + self.trust * (raised - middle))
+        long_run = survival_of(np.stack([one[_NUM_MEMORIES - 1] for one in logits]))
+        mixed: Floats = (1.0 - _LONG_RUN_SHARE) * trained + _LONG_RUN_SHARE * long_run
+        return mixed
+
+    def _table_of(self, features: JobFeatures) -> tuple[Array, Floats, Array]:
+        """A job's logits, stacked logits and the rows that the trees see of it."""
         used = self.columns
         logits = features.logits[used.logits].astype(np.float32)
         offsets = _offsets(logits, self.stack)
         relative = _LN_EDGES[:, None] - features.relative[used.relative].astype(np.float32)
         table = _table(used, logits, offsets, features.exposures, relative, features.plain[used.plain])
-        scores = self.booster.predict(table, raw_score=True, num_threads=1, predict_disable_shape_check=True)
-        middle = logits[MIDDLE]
-        trained = survival_of(middle + self.trust * (offsets + scores - middle))
-        long_run = survival_of(logits[_NUM_MEMORIES - 1])
-        mixed: Floats = (1.0 - _LONG_RUN_SHARE) * trained + _LONG_RUN_SHARE * long_run
-        return mixed
+        return logits, offsets, table
 
     def text(self) -> str:
         """The trees as LightGBM writes them: the same training gives the same bytes."""

@@ -22,7 +22,7 @@ from models.lifetime.keys import KEY_KINDS, SPECIFIC_FIRST, JobKeys, Key, keys_o
 from models.lifetime.limit_use import PLAIN_USE, RELATIVE_USE, LimitUse
 from models.lifetime.names import SimilarNames
 from models.lifetime.queue import BURST_FEATURES, QUEUE_FEATURES, QueueState
-from models.lifetime.recent import RecentLives
+from models.lifetime.recent import KeyLives, RecentLives
 from models.lifetime.siblings import (
     PLAIN_SIBLINGS,
     RELATIVE_SIBLINGS,
@@ -169,10 +169,20 @@ class FeatureHistory:
         keys = keys_of(job, self.names)
         kin, family = self.siblings.family_of(job, now_s)
         features = self._features(job, keys, family, now_s)
+        for place, key in enumerate(keys.lives):
+            if key is not None:
+                lives = self.lives.used(key)
+                lives.last_submit_s = lives.last_submit_s if place == _SIMILAR else now_s
         known = self.open_jobs[job.job_id] = OpenJob(job, features, keys, kin, family.number)
         self.queue.submitted(job, now_s)
         self.siblings.submitted(family, now_s)
         return known
+
+    def foreseen(self, job: Job, now_s: float) -> JobFeatures:
+        """Features that a job would have if it were submitted now: it is not, and only time passes."""
+        self._advance(now_s)
+        keys = keys_of(job, self.names, is_submitted=False)
+        return self._features(job, keys, self.siblings.family_for(job, now_s), now_s)
 
     def started(self, job: Job, now_s: float) -> None:
         """A job runs, from zero."""
@@ -292,10 +302,10 @@ class FeatureHistory:
         )
 
     def _of_keys(self, keys: JobKeys, now_s: float) -> tuple[list[float], list[float], list[float]]:
-        """Relative and plain values of each key's recent lives, and the atoms; the job counts from now on."""
+        """Relative and plain values of each key's recent lives, and the atoms."""
         relative: list[float] = []
         plain: list[float] = []
-        found = [None if key is None else self.lives.used(key) for key in keys.lives]
+        found = [None if key is None else self.lives.get(key) or KeyLives() for key in keys.lives]
         for lives in found:
             if lives is None:
                 relative += _UNKNOWN
@@ -311,9 +321,6 @@ class FeatureHistory:
             lives = found[place]
             if lives is not None and len(atoms) < MOST_ATOMS:
                 atoms += reversed(lives.lives)
-        for place, lives in enumerate(found):
-            if lives is not None and place != _SIMILAR:
-                lives.last_submit_s = now_s
         return relative, plain, atoms[:MOST_ATOMS]
 
     def _ages(self, keys: JobKeys, now_s: float) -> tuple[float, float]:

@@ -163,6 +163,32 @@ class HazardLifetimes(Observer):
             self._forecasts[job.job_id] = forecast
         return forecast
 
+    def foreseen(self, jobs: Sequence[Job], now_s: float, *, num_threads: int = 1) -> Floats:
+        """What `survival` would say of jobs if each of them alone were submitted now, shape (jobs, edges).
+
+        None is: nothing changes but that time passes. Of a job that has been told of it is what was forecast.
+
+        Args:
+            jobs: any.
+            now_s: the instant; at least the last one told.
+            num_threads: for the trees; does not change what is said.
+        """
+        self._now_s = max(self._now_s, now_s)
+        self._retrain_if_due()
+        said = np.empty((len(jobs), len(LIFE_EDGES_S)))
+        unknown = [place for place, job in enumerate(jobs) if job.job_id not in self._history.open_jobs]
+        for place in set(range(len(jobs))).difference(unknown):
+            said[place] = self.survival(jobs[place])
+        features = [self._history.foreseen(jobs[place], self._now_s) for place in unknown]
+        if features:
+            model = self._model
+            if model is None:
+                raw = np.stack([untrained_survival(one) for one in features])
+            else:
+                raw = model.survival_of_all(features, num_threads=num_threads)
+            said[unknown] = self._recalibration.apply(raw)
+        return said
+
     def table_survival(self, job: Job) -> tuple[float, ...]:
         """The same by the running tables alone, without the trained part and its correction."""
         features = self._history.submitted(job, max(self._now_s, job.submit_s)).features

@@ -55,13 +55,13 @@ class JobKeys:
     use: Key | None
 
 
-def keys_of(job: Job, names: SimilarNames) -> JobKeys:
-    """Keys of a job that is submitted now: its name is known from now on."""
+def keys_of(job: Job, names: SimilarNames, *, is_submitted: bool = True) -> JobKeys:
+    """Keys of a job that is submitted now: its name is known from now on, unless it is only asked about."""
     template = similar = None
     if job.name is not None:
         template = template_of(job.name)
         group = ("pool", job.pool) if job.user is None else ("user", job.user)
-        similar = names.used(group, template)
+        similar = names.used(group, template) if is_submitted else names.like(group, template)
     lives = _lives(job, template, similar)
     chains = _chains(job, template, similar)
     tables = tuple(dict.fromkeys(key for chain in chains for key in chain))

@@ -45,6 +45,13 @@ class SimilarNames:
         self._groups: dict[Group, dict[str, frozenset[str]]] = {}
         self._similar: dict[tuple[Group, str], str | None] = {}
 
+    def like(self, group: Group, template: str) -> str | None:
+        """What `used` would say, and nothing becomes known."""
+        key = (group, template)
+        if key in self._similar:
+            return self._similar[key]
+        return _most_similar(self._groups.get(group, {}), tokens_of(template))
+
     def used(self, group: Group, template: str) -> str | None:
         """The template that stands in for this one, None where none is like it; it is known from now on."""
         key = (group, template)

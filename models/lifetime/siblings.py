@@ -80,6 +80,15 @@ class Siblings:
         self.families[kin] = family
         return kin, family
 
+    def family_for(self, job: Job, now_s: float) -> Family:
+        """The family that a job would belong to if it were submitted now; nothing changes."""
+        family = self.families.get(kin_of(job))
+        if family is None:
+            return Family()
+        if job.array_id is None and now_s - family.last_submit_s > BURST_GAP_S:
+            return Family(number=family.number + 1)
+        return family
+
     def submitted(self, family: Family, now_s: float) -> None:
         """A job joins a family."""
         family.submitted += 1

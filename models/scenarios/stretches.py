@@ -4,7 +4,7 @@ import math
 import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -206,6 +206,13 @@ class _Known(NamedTuple):
         return np.where(self.is_ended, self.life_s, drawn)
 
 
+def survival_of(known: Sequence[_Known]) -> _Survival:
+    """Lives of all these jobs taken together."""
+    return _Survival(
+        np.concatenate([one.life_s for one in known]), np.concatenate([one.is_ended for one in known])
+    )
+
+
 class PastStretches:
     """The library of past stretches, and the scenarios drawn from it.
 
@@ -334,9 +341,7 @@ class PastStretches:
     def _recompute(self, rows: Ints, as_of_s: float) -> None:
         instants = self._instants[rows]
         known = [log.known(float(instants[0]), as_of_s) for log in self._logs.values()]
-        everywhere = _Survival(
-            np.concatenate([one.life_s for one in known]), np.concatenate([one.is_ended for one in known])
-        )
+        everywhere = survival_of(known)
         for pool, one in enumerate(known):
             ends = one.submit_s + one.lives_s(everywhere)
             self._tables[0, rows, pool] = cell_peaks(one.submit_s, ends, one.gpus, instants, self._edges)

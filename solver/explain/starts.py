@@ -8,7 +8,7 @@ own lane may reach it at that level, whichever comes first.
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,8 +70,8 @@ def expected_starts(
         lends_to: ids of the jobs that may start beyond their lanes.
     """
     lendable = set(lends_to)
-    latest = _lane_starts(state, lives.high_s)
-    earliest = _lane_starts(state, lives.low_s)
+    latest = lane_starts(state, lives.high_s)
+    earliest = lane_starts(state, lives.low_s)
     free_at_s = _free_at_s(state, lives.low_s)
     found: dict[str, tuple[float, float]] = {}
     for one in state.known.values():
@@ -104,15 +104,25 @@ def _left_s(curves: FloatArray, ages_s: FloatArray, level: float) -> FloatArray:
     return np.where(known, left, (ages_s + 1.0) * level / (1.0 - level))
 
 
-def _lane_starts(state: PlanState, left_s: Mapping[str, float]) -> dict[str, float]:
-    """When each lane reaches each waiting job, if lives are these and nobody is lent anything any more."""
+def lane_starts(
+    state: PlanState, left_s: Mapping[str, float], pools: Collection[str] | None = None
+) -> dict[str, float]:
+    """When each lane reaches each waiting job, if lives are these and nobody is lent anything any more.
+
+    Args:
+        state: the cluster.
+        left_s: by id, how long each job of these pools still runs, or will.
+        pools: those asked about; all where None.
+    """
     starts: dict[str, float] = {}
     own: dict[str, list[tuple[float, int]]] = {}
     for one in state.known.values():
-        if one.standing is Standing.OWN:
+        if one.standing is Standing.OWN and (pools is None or one.job.pool in pools):
             end_s = state.now_s + left_s[one.job.job_id]
             own.setdefault(one.job.pool, []).append((end_s, one.job.num_gpus))
     for pool, line in state.lines.items():
+        if pools is not None and pool not in pools:
+            continue
         ends = own.get(pool, [])
         heapq.heapify(ends)
         room, at_s = state.quotas.get(pool, 0) - state.own_gpus.get(pool, 0), state.now_s
