@@ -14,7 +14,9 @@ from app import (
     history_cli,
     idle_cli,
     import_cli,
+    key_cli,
     learn_cli,
+    ops_cli,
     pack_cli,
     packing_cli,
     place_cli,
@@ -49,6 +51,8 @@ cli = typer.Typer(
     add_completion=False,
 )
 cli.add_typer(service_cli.commands)
+cli.add_typer(key_cli.commands)
+cli.add_typer(ops_cli.commands)
 cli.add_typer(import_cli.commands)
 cli.add_typer(pull_cli.commands)
 cli.add_typer(history_cli.commands)

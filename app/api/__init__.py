@@ -4,7 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from app.api import clusters, executors, health, history, keys, live, runs, what_ifs
+from app.api import clusters, executors, health, history, keys, live, metrics, runs, what_ifs
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     clusters.router,
@@ -13,6 +13,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     history.router,
     keys.router,
     live.router,
+    metrics.router,
     runs.router,
     what_ifs.router,
 )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
+from app import logs
 from app.children import LIFELINE, REFUSED
 from app.runs.errors import ChildFailedError, ChildRefusedError, ChildTimeoutError
 
@@ -57,7 +58,7 @@ def run_child(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, **(environment or {}), LIFELINE: str(lifeline)},
+            env={**os.environ, **(environment or {}), **logs.for_child(), LIFELINE: str(lifeline)},
             pass_fds=(lifeline,),
             start_new_session=True,
         ) as process:
@@ -93,11 +94,11 @@ class _Heard:
             )
 
     def take_err(self, data: bytes) -> None:
-        """Keep the end of what it prints, without the lines that say how far it is."""
+        """Keep the end of what it prints, without the lines that say how far it is, or are of its log."""
         *lines, rest = bytes(self._line + data).split(b"\n")
         self._line = bytearray(rest[-KEPT_STDERR_BYTES:])
         for line in lines:
-            if not self._is_progress(line):
+            if not self._is_progress(line) and not logs.pass_on(line, self.name):
                 self.err += line + b"\n"
         del self.err[:-KEPT_STDERR_BYTES]
 

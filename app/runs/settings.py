@@ -1,6 +1,8 @@
 """Settings that only workers have."""
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from app.settings import ServiceSettings
 
@@ -15,3 +17,12 @@ class WorkerSettings(ServiceSettings):
 
     queue_poll_s: float = Field(default=0.2, ge=0.01, le=60.0)
     what_if_limit_s: float = Field(default=900.0, gt=0.0, le=86_400.0)
+
+    @model_validator(mode="after")
+    def _finds_lost_runs(self) -> Self:
+        if self.queue_poll_s >= self.worker_lease_s:
+            raise ValueError(
+                f"queue_poll_s ({self.queue_poll_s:g}) is not shorter than worker_lease_s "
+                f"({self.worker_lease_s:g}): a worker would look for lost runs less often than they get lost"
+            )
+        return self

@@ -87,7 +87,7 @@ class Carrier:
 
     def _workflow(self) -> Callable[[str], None]:
         def carry_out(run_id: str) -> None:
-            with self._counted(run_id):
+            with self._counted(run_id), structlog.contextvars.bound_contextvars(run_id=run_id):
                 self._carry_out(run_id)
 
         return carry_out
@@ -104,7 +104,7 @@ class Carrier:
             self.client.cancel_workflow(run_id)
             raise dbos_errors.DBOSWorkflowCancelledError(f"run {run_id} was cancelled") from error
         except Exception as error:
-            _log.warning("run failed", run_id=run_id, error=str(error), exc_info=not _is_expected(error))
+            _log.warning("run failed", error=str(error), exc_info=not _is_expected(error))
             with transaction(self.engine) as session:
                 store.fail(session, run_id, self.worker_id, _tell(error), self.clock.now())
             raise
@@ -127,7 +127,7 @@ class Carrier:
             run.status = RunStatus.RUNNING.value
             run.worker = self.worker_id
             run.started_at = run.started_at or self.clock.now()
-            _log.info("run begins", run_id=run_id, kind=run.kind, cluster=run.cluster)
+            _log.info("run begins", kind=run.kind, cluster=run.cluster)
             return assignment, self.kinds[run.kind]
 
     def _work(self, kind: Kind, assignment: Assignment, request: Json) -> None:
