@@ -57,7 +57,7 @@ def set_up(log_format: str = "auto", level: str = "info") -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=max(_LEVELS[level], logging.INFO), force=True)
-    for noisy in ("httpx", "httpcore", "alembic"):
+    for noisy in ("httpx", "httpcore", "alembic", "dbos"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 

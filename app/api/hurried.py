@@ -11,13 +11,12 @@ def hurried(head_limit_s: float) -> type[H11Protocol]:
     """The server's protocol of HTTP/1.1 with a limit for a request's headers, which it has none for.
 
     Args:
-        head_limit_s: from connecting, or from the first byte of a further request, to its headers' end;
-            then the answer is 408 and the connection is closed. Between requests the server's own limit holds.
+        head_limit_s: from connecting, or from the first byte of a further request, until its headers end;
+            then the answer is 408 and the connection is closed. Between requests that of the server holds.
     """
 
     class Hurried(H11Protocol):
         _head_timer: asyncio.TimerHandle | None = None
-        _requests_begun = 0
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)

@@ -74,7 +74,7 @@ class _Seen:
     def watching(self, send: Send) -> Send:
         async def send_watched(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.status = message["status"]
+                self.status = int(message["status"])
                 MutableHeaders(scope=message)[REQUEST_ID] = self.request_id
             else:
                 self.num_bytes += len(message.get("body", b""))

@@ -75,6 +75,12 @@ _ALL: Final = (
         "quantile",
     ),
     _read("antecast_plan_age_seconds", "gauge", "Since the newest plan was made.", "cluster"),
+    _read(
+        "antecast_replan_every_seconds",
+        "gauge",
+        "How often plans are to be made, where that is set.",
+        "cluster",
+    ),
     _read("antecast_plans_total", "counter", "Plans made.", "cluster"),
     _read(
         "antecast_runs",

@@ -49,6 +49,8 @@ def _of(cluster: figures.ClusterFigures, now: datetime) -> Iterator[Sample]:
         yield Sample("antecast_gpus", float(pool.held_gpus), (name, pool.name, "held_idle"))
     if cluster.eps_share is not None:
         yield Sample("antecast_eps_share", cluster.eps_share, (name,))
+    if cluster.replan_every_s is not None:
+        yield Sample("antecast_replan_every_seconds", cluster.replan_every_s, (name,))
     if cluster.plan_number is not None and cluster.planned_at is not None:
         yield Sample("antecast_plans_total", float(cluster.plan_number), (name,))
         yield Sample("antecast_plan_age_seconds", (now - cluster.planned_at).total_seconds(), (name,))

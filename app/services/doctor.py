@@ -152,7 +152,7 @@ def _executors(engine: Engine, settings: WorkerSettings) -> Iterator[Finding]:
 
 
 def _files(settings: WorkerSettings) -> Iterator[Finding]:
-    """Modes of files with secrets; those that settings come from are refused long before, if others may read."""
+    """Modes of files with secrets; those that settings come from are refused before, if others may read."""
     secret = [Path(os.environ[name]) for name in _secret_variables() if os.environ.get(name)]
     config = os.environ.get(CONFIG)
     if config and any(holds_password(str(value)) for value in _secrets_in(Path(config))):

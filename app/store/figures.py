@@ -53,6 +53,7 @@ class ClusterFigures:
     capacity_gpus: int
     idle_gpus: int
     eps_share: float | None
+    replan_every_s: float | None
     pools: Sequence[PoolFigures]
     plan_number: int | None
     planned_at: datetime | None
@@ -91,6 +92,7 @@ def _cluster(session: Session, row: ClusterRow) -> ClusterFigures:
         capacity_gpus=0 if epoch is None else epoch.capacity_gpus,
         idle_gpus=live.idle_gpus(session, row),
         eps_share=_share(row.settings.get("eps")),
+        replan_every_s=row.replan_every_s,
         pools=_pools(session, row.name),
         plan_number=None if plan is None else plan[0],
         planned_at=None if plan is None else plan[1],
