@@ -110,6 +110,8 @@ def _serve_here(settings: Any) -> None:
     app.state.is_stopping = lambda: server.should_exit  # executors that wait for news are sent home
     if not end_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM)):
         migrate_database(settings.database_url)
+    for number in (signal.SIGINT, signal.SIGTERM):  # the server raises again what it was stopped by
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     try:
         server.run()
     except SystemExit:  # its own exit code would say something else here
