@@ -30,7 +30,7 @@ def kinds():
     return {
         "replan": Kind(**common, limit_s=60, queue=Queue.REPLANS),
         "what_if": Kind(**common, limit_s=60),
-        "import": Kind(**common, limit_s=0.5),
+        "import": Kind(**common, limit_s=2),
     }
 
 
