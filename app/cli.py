@@ -15,8 +15,10 @@ from app import (
     history_cli,
     idle_cli,
     import_cli,
+    key_cli,
     learn_cli,
     mode_cli,
+    ops_cli,
     pack_cli,
     packing_cli,
     place_cli,
@@ -52,6 +54,8 @@ cli = typer.Typer(
     add_completion=False,
 )
 cli.add_typer(service_cli.commands)
+cli.add_typer(key_cli.commands)
+cli.add_typer(ops_cli.commands)
 cli.add_typer(import_cli.commands)
 cli.add_typer(pull_cli.commands)
 cli.add_typer(history_cli.commands)

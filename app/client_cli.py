@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from app.service_cli import DatabaseOption, migrate_database, seconds_of
+from app.service_cli import migrate_database, seconds_of
+from app.setting_options import DatabaseOption
 
 if TYPE_CHECKING:
     from app.remote import Remote

@@ -10,12 +10,18 @@ from fastapi.concurrency import run_in_threadpool
 
 from app.api import ROUTERS, problems
 from app.api.limiter import FailureLimiter
-from app.api.limits import RequestLimits
+from app.api.limits import BodyLimit, RequestLimits
+from app.api.observed import Observed
 from app.api.openapi import described
+from app.api.rates import RateLimits
 from app.clock import Clock, make_clock
+from app.metrics import SOURCES
+from app.metrics.gathering import Gatherer
+from app.metrics.process import ProcessMetrics
 from app.services.advising import Advisers
 from app.services.deciding import Deciders
 from app.services.durable import Runs
+from app.services.key_use import KeyUse
 from app.services.run_feed import RunFeed
 from app.settings import ServiceSettings
 from app.store.engine import make_engine
@@ -47,11 +53,16 @@ def create_app(
     app.state.settings = settings
     app.state.clock = clock or make_clock(settings.clock_speed, settings.clock_origin)
     app.state.limiter = FailureLimiter(settings.max_failed_logins, app.state.clock)
+    app.state.rates = RateLimits(settings)
+    app.state.metrics = ProcessMetrics()
+    app.state.gatherer = Gatherer(SOURCES, every_s=settings.metrics_every_s, clock=app.state.clock)
+    app.state.key_use = KeyUse(app.state.clock)
     app.add_middleware(
         RequestLimits,
-        max_body_bytes=settings.max_body_kib * 1024,
-        max_upload_bytes=settings.max_upload_mib * 1024**2,
+        body=BodyLimit(settings.max_body_kib * 1024, settings.body_limit_s),
+        upload=BodyLimit(settings.max_upload_mib * 1024**2, settings.upload_limit_s),
     )
+    app.add_middleware(Observed, metrics=app.state.metrics)  # the outermost
     problems.install(app, ROUTERS)
     for router in ROUTERS:
         app.include_router(router)
@@ -62,7 +73,7 @@ def create_app(
 def _opened(settings: ServiceSettings, runs: Runs | None) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.engine = make_engine(settings.database_url)
+        app.state.engine = make_engine(settings.database_url, wait_s=settings.database_wait_s)
         app.state.run_feed = RunFeed(app.state.engine)
         app.state.runs = runs or _queue(settings, app)
         app.state.deciders = Deciders(
@@ -71,12 +82,15 @@ def _opened(settings: ServiceSettings, runs: Runs | None) -> Callable[[FastAPI],
         app.state.advisers = Advisers(
             settings.database_url, wait_s=settings.decide_limit_s, limit_s=settings.import_limit_s
         )
+        app.state.key_use.begin(app.state.engine)
         try:
             yield
         finally:
             await app.state.run_feed.close()
             await run_in_threadpool(app.state.deciders.close)
             await run_in_threadpool(app.state.advisers.close)
+            await run_in_threadpool(app.state.gatherer.close)
+            await run_in_threadpool(app.state.key_use.close)
             app.state.engine.dispose()
 
     return lifespan

@@ -1,27 +1,16 @@
 """The commands that run the service. What asks a running one is in `app.client_cli`; nothing slow here."""
 
+import math
 import os
 import re
 import signal
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
+from app.setting_options import ConfigOption, DatabaseOption, checked, service_settings
+
 commands = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-key_commands = typer.Typer(help="API keys.", no_args_is_help=True, rich_markup_mode=None)
-commands.add_typer(key_commands, name="key")
-
-DatabaseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url",
-        help="sqlite:///path/to/file or postgresql://user@host/name "
-        "[env: ANTECAST_DATABASE_URL; default: sqlite:///var/antecast.db].",
-    ),
-]
-
-_SERVER_LOG: Final = "info"
-_WAIT_FOR_CONNECTIONS_S: Final = 5
 
 
 @commands.command()
@@ -37,13 +26,16 @@ def serve(
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="The API alone; workers run elsewhere: `antecast worker`.")
     ] = False,
+    config: ConfigOption = None,
 ) -> None:
-    """Run the service: the API and one worker; Ctrl-C ends both.
+    """Run the service: the API and one worker; Ctrl-C ends both. Settings: `antecast config show`.
 
-    GET /readyz answers 200 once it can work. Who asks needs a key: `antecast key create`.
+    GET /readyz answers 200 once it can work. Who asks needs a key: `antecast keys create`.
     """
-    settings = _settings(host=host, port=port, database_url=database_url, auth=auth)
+    del config  # it has been put into the environment
+    settings = service_settings(host=host, port=port, database_url=database_url, auth=auth)
     if no_worker:
+        _require_one_clock(settings)
         _serve_here(settings)
         return
     from app.supervise import Supervisor  # noqa: PLC0415 - not for the other commands
@@ -56,17 +48,18 @@ def serve(
 
 
 @commands.command()
-def worker(database_url: DatabaseOption = None) -> None:
+def worker(database_url: DatabaseOption = None, config: ConfigOption = None) -> None:
     """Run one worker: it carries out replans, imports and what-ifs. Run as many as you like."""
+    del config  # it has been put into the environment
     from app.logs import set_up  # noqa: PLC0415 - slow to load, as all that follows
     from app.runs.registry import kinds  # noqa: PLC0415
     from app.runs.settings import WorkerSettings  # noqa: PLC0415
     from app.runs.worker import Worker  # noqa: PLC0415
     from app.supervise import end_with_supervisor  # noqa: PLC0415
 
-    given = {} if database_url is None else {"database_url": database_url}
-    settings = _checked(WorkerSettings, given)
-    set_up()
+    settings = checked(WorkerSettings, {"database_url": database_url})
+    _require_one_clock(settings)
+    set_up(settings.log_format, settings.log_level)
     made = Worker(settings, kinds(settings))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: made.stop())
@@ -76,35 +69,10 @@ def worker(database_url: DatabaseOption = None) -> None:
 
 
 @commands.command()
-def migrate(database_url: DatabaseOption = None) -> None:
+def migrate(database_url: DatabaseOption = None, config: ConfigOption = None) -> None:
     """Bring the database's tables up to date. Does nothing if they are; several may do so at once."""
-    migrate_database(_settings(database_url=database_url).database_url)
-
-
-@key_commands.command(
-    name="create",
-    epilog="Example: (umask 077; antecast key create me --scope admin > ~/.config/antecast/key)",
-)
-def create_key(
-    name: Annotated[str, typer.Argument(help="Whose key it is; appears in logs and runs.")],
-    scope: Annotated[list[str], typer.Option("--scope", help="read, plan, apply or admin; may be repeated.")],
-    database_url: DatabaseOption = None,
-) -> None:
-    """Make an API key and print it, this once; in the database itself, with or without a running service.
-
-    read: look at everything. plan: replans, imports, what-ifs, epochs. apply: events and decisions (a
-    scheduler's key). admin: everything, also clusters, nodes and keys.
-    """
-    from app.services import keys  # noqa: PLC0415 - slow to load
-    from app.store.engine import make_engine  # noqa: PLC0415
-
-    settings = _settings(database_url=database_url)
-    migrate_database(settings.database_url)
-    engine = make_engine(settings.database_url)
-    try:
-        typer.echo(keys.create(engine, name, scope))
-    finally:
-        engine.dispose()
+    del config  # it has been put into the environment
+    migrate_database(service_settings(database_url=database_url).database_url)
 
 
 def seconds_of(text: str) -> float:
@@ -122,23 +90,28 @@ def seconds_of(text: str) -> float:
 def _serve_here(settings: Any) -> None:
     import uvicorn  # noqa: PLC0415 - slow to load
 
+    from app.api.hurried import hurried  # noqa: PLC0415
     from app.logs import set_up  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
     from app.supervise import end_with_supervisor  # noqa: PLC0415
 
-    set_up()
+    set_up(settings.log_format, settings.log_level)
     app = create_app(settings)
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        log_level=_SERVER_LOG,
-        timeout_graceful_shutdown=_WAIT_FOR_CONNECTIONS_S,
+        http=hurried(settings.head_limit_s),
+        log_config=None,  # as everything of this process logs
+        access_log=False,  # a line of ours says more
+        timeout_graceful_shutdown=math.ceil(settings.stop_wait_s),
     )
     server = uvicorn.Server(config)
     app.state.is_stopping = lambda: server.should_exit  # executors that wait for news are sent home
     if not end_with_supervisor(lambda: os.kill(os.getpid(), signal.SIGTERM)):
         migrate_database(settings.database_url)
+    for number in (signal.SIGINT, signal.SIGTERM):  # the server raises again what it was stopped by
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     try:
         server.run()
     except SystemExit:  # its own exit code would say something else here
@@ -164,32 +137,27 @@ def migrate_database(database_url: str) -> None:
         raise SettingError(f"the database cannot be used: {error.orig}") from error
 
 
-def _settings(**given: Any) -> Any:
-    from app.settings import ServiceSettings  # noqa: PLC0415 - slow to load
-
-    return _checked(ServiceSettings, {name: value for name, value in given.items() if value is not None})
-
-
-def _checked(kind: Any, given: dict[str, Any]) -> Any:
-    from pydantic import ValidationError  # noqa: PLC0415 - slow to load
-
-    from domain.errors import SettingError  # noqa: PLC0415
-
-    try:
-        return kind(**given)
-    except ValidationError as error:
-        reasons = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}" if one["loc"] else str(one["msg"])
-            for one in error.errors()
-        )
-        raise SettingError(reasons) from None
-
-
 def _environment(settings: Any) -> dict[str, str]:
     """The settings in force as variables for the processes of the service; also what was given by option."""
     from app.clock import SystemClock  # noqa: PLC0415
+    from app.settings import as_variables  # noqa: PLC0415
 
     given = settings.model_dump(mode="json")
     if settings.clock_speed != 1.0 and settings.clock_origin is None:
         given["clock_origin"] = SystemClock().now().isoformat()  # one for all of them
-    return {f"ANTECAST_{name.upper()}": str(value) for name, value in given.items() if value is not None}
+    return as_variables(given)
+
+
+def _require_one_clock(settings: Any) -> None:
+    """Processes that are started apart do not agree on a faster clock by themselves.
+
+    Raises:
+        SettingError: naming both settings.
+    """
+    from domain.errors import SettingError  # noqa: PLC0415
+
+    if settings.clock_speed != 1.0 and settings.clock_origin is None:
+        raise SettingError(
+            f"clock_speed is {settings.clock_speed:g} and clock_origin is not set: API and workers that are "
+            "started apart would not agree on the time; set the same clock_origin for all"
+        )

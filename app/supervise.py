@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from app.settings import STOP_LIMIT_S
+
 LIFELINE: Final = "ANTECAST_SUPERVISOR_LIFELINE"
 """Environment variable: number of the descriptor whose end of file means that the supervisor is gone."""
 
 _LOOK_EVERY_S: Final = 0.2
-_STOP_LIMIT_S: Final = 30.0
 _LONGEST_PAUSE_S: Final = 30.0
 _SOUND_AFTER_S: Final = 60.0
 
@@ -116,7 +117,7 @@ class Supervisor:
         running = [member.process for member in self._members if member.process is not None]
         for process in running:
             process.terminate()
-        ends_s = time.monotonic() + _STOP_LIMIT_S
+        ends_s = time.monotonic() + STOP_LIMIT_S
         for process in running:
             try:
                 process.wait(max(0.0, ends_s - time.monotonic()))

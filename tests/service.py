@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import structlog
 from databases import Database
 
 from app.main import create_app
@@ -17,6 +18,14 @@ from app.settings import ServiceSettings
 with warnings.catch_warnings():  # it would rather have httpx's successor
     warnings.simplefilter("ignore")
     from starlette.testclient import TestClient
+
+structlog.configure(  # without settings it draws tracebacks with all variables, for seconds
+    processors=[
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 LOCAL = ("127.0.0.1", 50_000)
 NOON = datetime(2026, 1, 7, 12, tzinfo=UTC)  # a Wednesday

@@ -10,8 +10,8 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from app.api.auth import require
-from app.api.deps import ClockDep, EngineDep, LimiterDep, RunsDep, SettingsDep, peer_of
+from app.api.auth import count_failure, require
+from app.api.deps import ClockDep, EngineDep, LimiterDep, RunsDep, SettingsDep
 from app.errors import NotAuthenticated
 from app.schemas.executors import (
     DesiredOut,
@@ -55,7 +55,7 @@ def _executor(
     try:
         return executors.authenticate(engine, executor_id, bearer.credentials)
     except NotAuthenticated:
-        limiter.failed(peer_of(request))
+        count_failure(request, limiter)
         raise
 
 
@@ -132,7 +132,7 @@ def enrol_executor(
         with transaction(engine) as session:
             made = executors.enrol(session, body.token, body.node, body.version, clock)
     except NotAuthenticated:
-        limiter.failed(peer_of(request))
+        count_failure(request, limiter)
         raise
     return Enrolled(executor_id=made.executor_id, secret=made.secret)
 

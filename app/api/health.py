@@ -5,8 +5,7 @@ from fastapi import APIRouter, Request
 from app.api.deps import EngineDep
 from app.errors import NotReady
 from app.schemas.health import Health, Readiness
-from app.store.health import schema_version
-from app.store.migrations import HEAD
+from app.services.readiness import look
 
 router = APIRouter(tags=["health"])
 
@@ -19,10 +18,18 @@ def healthz(request: Request) -> Health:
 
 @router.get("/readyz", summary="Whether the service can work")
 def readyz(engine: EngineDep) -> Readiness:
-    """The database answers and has the tables of this version; 503 otherwise."""
-    found = schema_version(engine)
-    if found != HEAD:
-        raise NotReady(
-            f"the database has tables of version {found or 'none'}, {HEAD} is needed: run `antecast migrate`"
-        )
-    return Readiness(status="ready", database=engine.dialect.name, schema_version=found)
+    """503 while the database does not answer or lacks the tables of this version; `missing` says what.
+
+    Without a live worker it is ready all the same, as decisions need none; `missing` has `workers` then, and
+    nothing that a run does happens.
+    """
+    found = look(engine)
+    if not found.is_ready:
+        raise NotReady(f"missing: {', '.join(found.missing)}: {found.what_to_do}")
+    return Readiness(
+        status="degraded" if found.missing else "ready",
+        database=engine.dialect.name,
+        schema_version=found.schema_version or "",
+        num_workers=found.num_workers,
+        missing=list(found.missing),
+    )

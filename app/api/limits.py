@@ -1,6 +1,9 @@
 """What every request has to respect before anything reads it, and headers that every answer carries."""
 
+import asyncio
 import re
+import time
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -18,60 +21,94 @@ _HEADERS: Final = {
 }
 
 
-class RequestLimits:
-    """Pure ASGI middleware: bounds bodies, refuses NUL in addresses, adds headers.
+@dataclass(frozen=True, slots=True)
+class BodyLimit:
+    """How large a body may be, and how long its sender may take for it.
 
-    A body that says it is too long is refused unread; one that does not say is cut off where it gets so.
+    Attributes:
+        num_bytes: at most.
+        seconds: from the request's headers to the end of its body.
     """
 
-    def __init__(self, app: ASGIApp, max_body_bytes: int, max_upload_bytes: int) -> None:
+    num_bytes: int
+    seconds: float
+
+
+class RequestLimits:
+    """Pure ASGI middleware: bounds bodies in size and time, refuses NUL in addresses.
+
+    A body that says it is too long is refused unread; one that does not say is cut off where it gets so. One
+    that does not arrive in time is answered 408, and the connection is closed.
+    """
+
+    def __init__(self, app: ASGIApp, body: BodyLimit, upload: BodyLimit) -> None:
         self._app = app
-        self._max_body_bytes = max_body_bytes
-        self._max_upload_bytes = max_upload_bytes
+        self._body = body
+        self._upload = upload
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-                headers.setdefault("Cache-Control", "no-store")
-            await send(message)
-
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             refusal = problem(
                 HTTPStatus.UNPROCESSABLE_ENTITY, "not-valid", "an address must not contain the NUL character"
             )
-            await refusal(scope, receive, send_with_headers)
+            await refusal(scope, receive, send)
             return
         is_upload = scope["method"] == "POST" and _UPLOAD.fullmatch(scope["path"]) is not None
-        limit = self._max_upload_bytes if is_upload else self._max_body_bytes
+        limit = self._upload if is_upload else self._body
         told = Headers(scope=scope).get("content-length", "")
-        if told.isdecimal() and int(told[:20]) > limit:
+        if told.isdecimal() and int(told[:20]) > limit.num_bytes:
             refusal = problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", _too_large(limit))
-            await refusal(scope, receive, send_with_headers)
+            await refusal(scope, receive, send)
             return
-        await self._app(scope, _counting(receive, limit), send_with_headers)
+        await self._app(scope, _limited(receive, limit), send)
 
 
-def _counting(receive: Receive, limit: int) -> Receive:
+def with_headers(send: Send) -> Send:
+    """The headers that every answer carries, where it does not say otherwise."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return send_with_headers
+
+
+def _limited(receive: Receive, limit: BodyLimit) -> Receive:
+    """`receive` until the body has ended; what comes after it (the client goes away) has no limit."""
+    ends_s = time.monotonic() + limit.seconds
     seen = 0
+    is_complete = False
 
-    async def receive_counted() -> Message:
-        nonlocal seen
-        message = await receive()
+    async def receive_limited() -> Message:
+        nonlocal seen, is_complete
+        if is_complete:
+            return await receive()
+        try:
+            async with asyncio.timeout(max(ends_s - time.monotonic(), 0.0)):
+                message = await receive()
+        except TimeoutError:
+            is_complete = True  # nobody waits for the rest a second time
+            raise HTTPException(
+                HTTPStatus.REQUEST_TIMEOUT,
+                f"the body did not arrive within {limit.seconds:g} s",
+                headers={"Connection": "close"},
+            ) from None
         seen += len(message.get("body", b""))
-        if seen > limit:
+        is_complete = not message.get("more_body", False)
+        if seen > limit.num_bytes:
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(limit))
         return message
 
-    return receive_counted
+    return receive_limited
 
 
-def _too_large(limit: int) -> str:
-    return f"the body is too large, at most {limit // 1024} KiB are accepted here"
+def _too_large(limit: BodyLimit) -> str:
+    return f"the body is too large, at most {limit.num_bytes // 1024} KiB are accepted here"

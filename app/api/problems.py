@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
+import structlog
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
@@ -39,6 +40,8 @@ _STATUS: Final[Mapping[type[AntecastError], HTTPStatus]] = {
 _HTTP_SLUGS: Final = {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "too-large"}
 _RETRY_AFTER_S: Final = "5"
 _LONGEST_PATH: Final = 200
+
+_log = structlog.get_logger(__name__)
 
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     code: {"description": text, "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
@@ -79,6 +82,7 @@ def problem(
         detail=detail,
         errors=None if broken is None else list(broken),
         faults=None if faults is None else list(faults),
+        request_id=structlog.contextvars.get_contextvars().get("request_id"),
     )
     return JSONResponse(
         body.model_dump(exclude_none=True), status, headers=dict(headers or {}), media_type=MEDIA_TYPE
@@ -91,9 +95,8 @@ def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     app.add_exception_handler(AntecastError, _ours)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(OperationalError, _database_away)
-    app.add_exception_handler(PoolTimeoutError, _database_away)
-    app.add_exception_handler(Exception, _unexpected)
+    app.add_exception_handler(DBAPIError, _of_database)
+    app.add_exception_handler(PoolTimeoutError, _of_database)
 
 
 def status_of(error: AntecastError) -> HTTPStatus:
@@ -103,14 +106,18 @@ def status_of(error: AntecastError) -> HTTPStatus:
 
 
 def _ours(request: Request, error: Exception) -> JSONResponse:
+    del request
     if not isinstance(error, AntecastError):
         raise error
     status = status_of(error)
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
-        return _unexpected(request, error)
+        _log.error("request failed", exc_info=error)
+        return unexpected()
     headers = {}
     if isinstance(error, errors.NotAuthenticated):
         headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, errors.NotReady):
+        headers["Retry-After"] = _RETRY_AFTER_S
     if isinstance(error, errors.TooManyRequests):
         headers["Retry-After"] = str(error.retry_after_s)
     faults = None
@@ -174,8 +181,16 @@ def _methods_at(request: Request) -> list[str]:
     return sorted(found)
 
 
-def _database_away(request: Request, error: Exception) -> JSONResponse:
-    del request, error
+def _of_database(request: Request, error: Exception) -> JSONResponse:
+    """Away is whatever a connection that works would not have said; the rest is a fault of ours.
+
+    Every transaction is whole or not at all, so asking again is safe.
+    """
+    is_broken = isinstance(error, DBAPIError) and error.connection_invalidated
+    if not isinstance(error, (OperationalError, InterfaceError, PoolTimeoutError)) and not is_broken:
+        raise error
+    request.app.state.metrics.database_failed("away")
+    _log.warning("the database is away", error=str(getattr(error, "orig", None) or error))
     return problem(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "database-away",
@@ -184,10 +199,10 @@ def _database_away(request: Request, error: Exception) -> JSONResponse:
     )
 
 
-def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    del request, error  # the server logs it; what it says is no business of the caller's
+def unexpected() -> JSONResponse:
+    """The answer to what nobody foresaw. What went wrong is in the log, and no business of the caller's."""
     return problem(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         "internal",
-        "something went wrong here; the log of the service has it",
+        "something went wrong here; the log of the service has it under this request's id",
     )

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from app.logs import set_up_child
 from domain.errors import AntecastError
 
 LIFELINE: Final = "ANTECAST_CHILD_LIFELINE"
@@ -34,6 +35,7 @@ def main(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> NoReturn:
     other error ends the process with its traceback on standard error.
     """
     _die_with_worker()
+    set_up_child()
     out = _keep_stdout_to_ourselves()
     try:
         said: dict[str, Any] = {"answer": answer(json.load(sys.stdin))}

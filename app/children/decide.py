@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 
 from app.children.plan import answer_of
 from app.children.state import LiveDesk
+from app.logs import set_up_child
 from app.store.engine import make_engine
 from domain.errors import AntecastError
 
@@ -45,6 +46,7 @@ def serve(make: Callable[[Engine], Answers]) -> None:
     """Answer line by line. What libraries print goes to standard error."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    set_up_child()
     room = make(make_engine(os.environ["ANTECAST_DATABASE_URL"]))
     for line in sys.stdin:
         request = json.loads(line)

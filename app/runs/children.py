@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
+from app import logs
 from app.children import LIFELINE, REFUSED
 from app.runs.errors import ChildFailedError, ChildRefusedError, ChildTimeoutError
 
@@ -65,7 +66,7 @@ def run_child(  # noqa: PLR0913 - named, and each a part of how it is run
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**os.environ, **(environment or {}), LIFELINE: str(lifeline)},
+            env={**os.environ, **(environment or {}), **logs.for_child(), LIFELINE: str(lifeline)},
             pass_fds=(lifeline,),
             start_new_session=True,
         ) as process:
@@ -102,12 +103,12 @@ class _Heard:
             )
 
     def take_err(self, data: bytes) -> None:
-        """Keep the end of what it prints, without the lines that are for us."""
+        """Keep the end of what it prints, without the lines that are for us, or of its log."""
         head, *others = data.split(b"\n")
         self._line += head
         for piece in others:
             line, self._line = bytes(self._line), bytearray(piece)
-            if not self._is_for_us(line):
+            if not self._is_for_us(line) and not logs.pass_on(line, self.name):
                 self.err += line + b"\n"
         if len(self._line) > (MAX_INCUMBENT_BYTES if self._is_long else KEPT_STDERR_BYTES):
             del self._line[:-KEPT_STDERR_BYTES]

@@ -1,6 +1,8 @@
 """Settings that only workers have."""
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from app.settings import ServiceSettings
 
@@ -19,3 +21,12 @@ class WorkerSettings(ServiceSettings):
     train_limit_s: float = Field(default=900.0, gt=0.0, le=86_400.0)
     backtest_limit_s: float = Field(default=3600.0, gt=0.0, le=86_400.0)
     webhook_retry_s: float = Field(default=5.0, ge=0.01, le=3600.0)
+
+    @model_validator(mode="after")
+    def _finds_lost_runs(self) -> Self:
+        if self.queue_poll_s >= self.worker_lease_s:
+            raise ValueError(
+                f"queue_poll_s ({self.queue_poll_s:g}) is not shorter than worker_lease_s "
+                f"({self.worker_lease_s:g}): a worker would look for lost runs less often than they get lost"
+            )
+        return self

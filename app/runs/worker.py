@@ -29,6 +29,7 @@ from app.runs.settings import WorkerSettings
 from app.runs.sweep import Sweeper
 from app.runs.workflows import Carrier
 from app.services import executors, observations
+from app.settings import as_variables
 from app.store import runs as store
 from app.store.engine import make_engine, transaction, upgrade
 
@@ -175,10 +176,12 @@ class Worker:
 
 def _for_children(settings: WorkerSettings) -> dict[str, str]:
     """Settings that child processes need, as environment variables: a URL may hold a password."""
-    given = {
-        "database_url": settings.database_url,
-        "clock_speed": str(settings.clock_speed),
-        "clock_origin": settings.clock_origin.isoformat() if settings.clock_origin else None,
-        "models_dir": str(settings.models_dir) if settings.models_dir else None,
-    }
-    return {f"ANTECAST_{name.upper()}": value for name, value in given.items() if value is not None}
+    origin = settings.clock_origin
+    return as_variables(
+        {
+            "database_url": settings.database_url,
+            "clock_speed": settings.clock_speed,
+            "clock_origin": origin.isoformat() if origin else None,
+            "models_dir": str(settings.models_dir) if settings.models_dir else None,
+        }
+    )

@@ -89,7 +89,7 @@ class Carrier:
 
     def _workflow(self) -> Callable[[str], None]:
         def carry_out(run_id: str) -> None:
-            with self._counted(run_id):
+            with self._counted(run_id), structlog.contextvars.bound_contextvars(run_id=run_id):
                 self._carry_out(run_id)
 
         return carry_out
@@ -109,7 +109,7 @@ class Carrier:
             self.client.cancel_workflow(run_id)
             raise dbos_errors.DBOSWorkflowCancelledError(f"run {run_id} was cancelled") from error
         except Exception as error:
-            _log.warning("run failed", run_id=run_id, error=str(error), exc_info=not _is_expected(error))
+            _log.warning("run failed", error=str(error), exc_info=not _is_expected(error))
             with transaction(self.engine) as session:
                 if not store.fail(session, run_id, self.worker_id, _tell(error), self.clock.now()):
                     store.wind_up(session, run_id, self.worker_id, None, self.clock.now())
@@ -132,7 +132,7 @@ class Carrier:
             if self.worker_id not in store.live_workers(session):
                 raise WorkerStoppingError  # given up by the others, who are about to take the run over
             store.begin(session, run, self.worker_id, self.clock.now())
-            _log.info("run begins", run_id=run_id, kind=run.kind, cluster=run.cluster)
+            _log.info("run begins", kind=run.kind, cluster=run.cluster)
             return assignment, self.kinds[run.kind]
 
     def _work(self, kind: Kind, assignment: Assignment, request: Json, best: "Best") -> None:

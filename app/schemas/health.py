@@ -1,5 +1,7 @@
 """Whether the service answers and is ready."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from app.schemas.base import Sent
@@ -15,6 +17,10 @@ class Health(Sent):
 class Readiness(Sent):
     """That the service can work."""
 
-    status: str = Field(examples=["ready"])
+    status: Literal["ready", "degraded"]
     database: str = Field(examples=["postgresql"])
     schema_version: str = Field(examples=["0003"])
+    num_workers: int = Field(description="workers that are alive", examples=[1])
+    missing: list[str] = Field(
+        description="what would have to be there for all to work", examples=[["workers"]]
+    )

@@ -31,3 +31,6 @@ class Problem(Sent):
     detail: str = Field(examples=["there is no cluster 'research'"])
     errors: list[Broken] | None = Field(default=None, description="every rule the request breaks")
     faults: list[FaultOut] | None = Field(default=None, description="what is wrong in a file")
+    request_id: str | None = Field(
+        default=None, description="as in `X-Request-Id` and in the log", examples=["0b6f6a3c1f5e4e0a"]
+    )

@@ -14,6 +14,7 @@ from app.clock import Clock
 from app.errors import Invalid, TooManyRequests, UnknownResource
 from app.services.clusters import require
 from app.services.durable import Runs
+from app.services.garbage import refuse_garbage
 from app.services.times import to_s
 from app.store import history as store
 from app.store.engine import lock_cluster, reading, transaction
@@ -56,13 +57,18 @@ class Upload:
     cluster: str
     import_id: str
     options: Json = field(default_factory=dict)
+    file_format: str = CSV
     _digest: Any = field(default_factory=hashlib.sha256)
     _buffer: bytearray = field(default_factory=bytearray)
     _position: int = 0
     _num_bytes: int = 0
 
     def take(self, piece: bytes) -> None:
-        """Take more bytes; full chunks are kept."""
+        """Take more bytes; full chunks are kept.
+
+        Raises:
+            Invalid: if it is no file of job history by its first bytes.
+        """
         self._buffer += piece
         while len(self._buffer) >= CHUNK_BYTES:
             self._keep(bytes(self._buffer[:CHUNK_BYTES]))
@@ -72,7 +78,7 @@ class Upload:
         """All bytes are there: queue the run that reads them.
 
         Raises:
-            Invalid: if there were none.
+            Invalid: if there were none, or they are no file of job history.
         """
         if self._buffer:
             self._keep(bytes(self._buffer))
@@ -94,6 +100,8 @@ class Upload:
             store.remove(session, self.import_id)
 
     def _keep(self, chunk: bytes) -> None:
+        if not self._num_bytes:
+            refuse_garbage(chunk, self.file_format)
         self._digest.update(chunk)
         self._num_bytes += len(chunk)
         with transaction(self.engine) as session:
@@ -143,7 +151,7 @@ def begin(
         import_id = f"imp-{secrets.token_hex(16)}"
         shift_s = 0.0 if origin is None else to_s(row, origin)
         store.add(session, _new_row(row, import_id, file_format, is_lenient, shift_s, now))
-    return Upload(engine, cluster, import_id, options)
+    return Upload(engine, cluster, import_id, options, file_format)
 
 
 def load(cluster: str, arguments: Json) -> Json:

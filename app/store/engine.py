@@ -22,11 +22,12 @@ _SQLITE: Final = "sqlite"
 _POSTGRESQL: Final = "postgresql"
 
 
-def make_engine(url: str) -> Engine:
+def make_engine(url: str, *, wait_s: float = BUSY_TIMEOUT_S) -> Engine:
     """Make the engine of a database; nothing is connected yet.
 
     Args:
         url: `sqlite:///path/to/file` or `postgresql://user@host/name`.
+        wait_s: how long a writer waits for its turn on SQLite, and anyone for a connection.
 
     Raises:
         SettingError: for a database we do not support.
@@ -38,7 +39,7 @@ def make_engine(url: str) -> Engine:
             isolation_level="READ COMMITTED",
             pool_size=5,
             max_overflow=20,
-            pool_timeout=BUSY_TIMEOUT_S,
+            pool_timeout=wait_s,
             pool_pre_ping=True,
             connect_args={"connect_timeout": 10, "application_name": "antecast"},
         )
@@ -47,8 +48,8 @@ def make_engine(url: str) -> Engine:
         parsed,
         pool_size=5,
         max_overflow=40,
-        pool_timeout=BUSY_TIMEOUT_S,
-        connect_args={"timeout": BUSY_TIMEOUT_S},
+        pool_timeout=wait_s,
+        connect_args={"timeout": wait_s},
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

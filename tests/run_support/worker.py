@@ -34,7 +34,7 @@ def kinds():
         "replan": Kind(**common, limit_s=60, queue=Queue.REPLANS),
         "what_if": Kind(**common, limit_s=60),
         "backtest": Kind(**common, limit_s=60, keep=publish),
-        "import": Kind(**common, limit_s=0.5),
+        "import": Kind(**common, limit_s=2),
     }
 
 

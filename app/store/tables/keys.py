@@ -10,7 +10,10 @@ from app.store.types import JsonColumn
 
 
 class ApiKeyRow(SQLModel, table=True):
-    """An API key; only its hash is kept."""
+    """An API key; only its hash is kept.
+
+    `last_used_at` is right to within a minute or so. `replaces`: the key that it was made from by rotation.
+    """
 
     __tablename__ = "api_keys"
 
@@ -20,3 +23,6 @@ class ApiKeyRow(SQLModel, table=True):
     scopes: list[str] = Field(sa_column=Column(JsonColumn, nullable=False))
     created_at: datetime = instant_field()
     revoked_at: datetime | None = instant_field(nullable=True)
+    expires_at: datetime | None = instant_field(nullable=True)
+    last_used_at: datetime | None = instant_field(nullable=True)
+    replaces: str | None = Field(default=None, max_length=32)

@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision: Final = "0009"
-down_revision: Final = "0006"
+down_revision: Final = "0008"
 
 _JSON: Final = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 _INSTANT: Final = sa.DateTime(timezone=True)
