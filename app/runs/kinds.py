@@ -20,9 +20,10 @@ class RunKind(StrEnum):
 
 
 class Queue(StrEnum):
-    """Where runs wait. Those of one kind and cluster are carried out one at a time, in order."""
+    """Where runs wait. Those of one kind and cluster are carried out one at a time (`Kind.is_alone`)."""
 
     REPLANS = "replans"
+    WHAT_IFS = "what-ifs"
     OTHERS = "others"
 
 
@@ -58,6 +59,7 @@ class Kind:
         limit_s: the child is killed after so many seconds.
         queue: where such runs wait.
         module: full name of the child's module, where it is not in `app.children`.
+        is_alone: whether of one cluster only one such run is carried out at a time, across all workers.
         warm_module: full name of a module of children that stay (`app.services.warm`); they are asked instead
             where the request names an entry of the log to answer for (`decided_seq`).
     """
@@ -67,5 +69,6 @@ class Kind:
     publish: Callable[[Assignment, Json, Json], Json]
     limit_s: float
     queue: Queue = Queue.OTHERS
+    is_alone: bool = True
     module: str | None = None
     warm_module: str | None = None

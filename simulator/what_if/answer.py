@@ -34,6 +34,12 @@ def calendar_of(origin: str | None) -> Calendar:
     return Calendar(None if origin is None else datetime.fromisoformat(origin))
 
 
+def with_requeueable(frame: pd.DataFrame, pools: Sequence[str]) -> pd.DataFrame:
+    """The history with the jobs of pools as requeueable where their record does not say."""
+    says_nothing = frame["requeue_u"].isna() & frame["pool"].isin(list(pools))
+    return frame.assign(requeue_u=frame["requeue_u"].where(~says_nothing, 0.0))
+
+
 def answer(
     frame: pd.DataFrame, request: Mapping[str, Any], progress: Progress | None = None
 ) -> dict[str, Any]:

@@ -2,5 +2,5 @@
 
 from typing import Final
 
-HEAD: Final = "0006"
+HEAD: Final = "0012"
 """The newest change: what the database must have for this code."""

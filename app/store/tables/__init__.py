@@ -8,6 +8,7 @@ from app.store.tables.keys import ApiKeyRow
 from app.store.tables.live import DecisionRow, JobRow, LiveState, LogRow
 from app.store.tables.plans import PlanRow, PlanStatus
 from app.store.tables.runs import RunRow, RunStatus, WorkerRow
+from app.store.tables.what_ifs import SweepRow, WhatIfFigureRow, WhatIfRow
 
 __all__ = [
     "NAMING",
@@ -35,5 +36,8 @@ __all__ = [
     "PoolRow",
     "RunRow",
     "RunStatus",
+    "SweepRow",
+    "WhatIfFigureRow",
+    "WhatIfRow",
     "WorkerRow",
 ]
