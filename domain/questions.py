@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from domain.changes import World
@@ -38,11 +38,12 @@ class Futures:
             "count": (1, MAX_FUTURES), "days": (1, 60), "from_days": (1, 366), "block_days": (1, 60),
         }  # fmt: skip
         for name, (low, high) in limits.items():
-            if not low <= getattr(self, name) <= high:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise SettingError(
-                    f"futures.{name} is {getattr(self, name)}, must be a whole number from {low} to {high}"
+                    f"futures.{name} is {value!r}, must be a whole number from {low} to {high}"
                 )
-        if self.half_life_days is not None and not 0.0 < self.half_life_days < math.inf:
+        if self.half_life_days is not None and not _is_within(self.half_life_days, 0.0, math.inf):
             raise SettingError(f"futures.half_life_days is {self.half_life_days}, must be positive")
 
 
@@ -67,10 +68,13 @@ class Question:
     learn_days: float | None = None
 
     def __post_init__(self) -> None:
-        for name, low in (("days", 0.0), ("warm_up_days", -1.0), ("learn_days", 0.0)):
+        for name in ("days", "warm_up_days", "learn_days"):
             value = getattr(self, name)
-            if value is not None and not (low < value <= MAX_DAYS and (low == 0.0 or value >= 0.0)):
-                raise SettingError(f"{name} is {value}, must lie between 0 and {MAX_DAYS:g}")
+            is_fine = _is_within(value, 0.0, MAX_DAYS) or (name == "warm_up_days" and value == 0.0)
+            if not is_fine and not (name == "learn_days" and value is None):
+                raise SettingError(f"{name} is {value!r}, must be above 0 and at most {MAX_DAYS:g}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise SettingError(f"seed is {self.seed!r}, must be a whole number from 0 on")
 
     def to_json(self) -> dict[str, Any]:
         """As JSON, to be read back by `question_from`."""
@@ -90,28 +94,27 @@ def question_from(said: Mapping[str, Any]) -> Question:
     Raises:
         SettingError: for what is out of its range.
     """
+    _refuse_unknown("a question", said, Question)
     futures = said.get("futures")
+    if futures is not None:
+        if not isinstance(futures, Mapping):
+            raise SettingError(f"futures is {futures!r}, must be a table")
+        _refuse_unknown("futures", futures, Futures)
     drawn = None if futures is None else Futures(**futures)
-    return Question(
-        **{**{name: value for name, value in said.items() if name != "futures"}, "futures": drawn}
-    )
+    return Question(**{**said, "futures": drawn})
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question to a cluster.
+def _refuse_unknown(what: str, said: Mapping[str, Any], kind: type) -> None:
+    known = [one.name for one in fields(kind)]
+    unknown = sorted(set(said) - set(known))
+    if unknown:
+        raise SettingError(f"{what} has no {unknown[0]!r}; there are: {', '.join(known)}")
 
-    Attributes:
-        base: the cluster as it is.
-        changed: with all changes.
-        question: what was asked.
-        origin: second 0 of the cluster's clock, RFC 3339; None: nobody said.
-    """
 
-    base: World
-    changed: World
-    question: Question = field(default_factory=Question)
-    origin: str | None = None
+def _is_within(value: Any, above: float, most: float) -> bool:
+    """Whether it is a finite number in (above, most]."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value) and above < value <= most
 
 
 def world_to_json(world: World) -> dict[str, Any]:
