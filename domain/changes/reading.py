@@ -77,9 +77,11 @@ class Entry:
         value = self._get(name)
         if isinstance(value, str) or not isinstance(value, Sequence) or not 1 <= len(value) <= _MAX_LISTED:
             raise EntryError(f"{name} is {_shown(value)}, must be a list of 1 to {_MAX_LISTED} texts")
-        wrong = next((one for one in value if not isinstance(one, str) or not 1 <= len(one) <= _MAX_TEXT), "")
+        wrong = [one for one in value if not isinstance(one, str) or not 1 <= len(one) <= _MAX_TEXT]
         if wrong:
-            raise EntryError(f"{name} lists {_shown(wrong)}, must list texts of 1 to {_MAX_TEXT} characters")
+            raise EntryError(
+                f"{name} lists {_shown(wrong[0])}, must list texts of 1 to {_MAX_TEXT} characters"
+            )
         return tuple(value)
 
     def settings(self, name: str) -> dict[str, str]:

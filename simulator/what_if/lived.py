@@ -68,7 +68,13 @@ class WorldLived:
 
 
 def live(
-    course: Course, world: World, jobs: Sequence[Submitted], seed: int, progress: Progress | None
+    course: Course,
+    world: World,
+    jobs: Sequence[Submitted],
+    seed: int,
+    progress: Progress | None = None,
+    *,
+    is_judged: bool = True,
 ) -> WorldLived:
     """Replay a course in a world.
 
@@ -78,6 +84,7 @@ def live(
         jobs: what is submitted there, by (submit, id).
         seed: of what forecasts draw.
         progress: told now and then how far it is.
+        is_judged: whether the judges look at the schedule.
 
     Raises:
         SettingError: if the policy or its settings are refused.
@@ -89,7 +96,8 @@ def live(
         settings = {"requeueable": RECORD_DECIDES, **settings}
     done = replay(workload, world.policy, settings, seed=seed, progress=progress, quiet=world.quiet)
     sources = {one.job.job_id: one.source_id for one in jobs}
-    return _told(course, workload, done, sources)
+    faults = tuple(faults_of(workload, done)) if is_judged else ()
+    return _told(course, workload, done, sources, faults)
 
 
 def _workload(course: Course, world: World, jobs: Sequence[Submitted]) -> Workload:
@@ -109,7 +117,9 @@ def _workload(course: Course, world: World, jobs: Sequence[Submitted]) -> Worklo
     )
 
 
-def _told(course: Course, workload: Workload, done: Replay, sources: Mapping[str, str]) -> WorldLived:
+def _told(
+    course: Course, workload: Workload, done: Replay, sources: Mapping[str, str], faults: tuple[str, ...]
+) -> WorldLived:
     lived, reference = Lived.of(done.schedule), reference_of(workload)
     jobs = tuple(job for job in workload.jobs if job.submit_s >= course.span.from_s)
     place = {pool: index for index, pool in enumerate(workload.cluster.quotas())}
@@ -128,7 +138,7 @@ def _told(course: Course, workload: Workload, done: Replay, sources: Mapping[str
         np.array([lateness_s(lived.end_s[job.job_id], reference.end_s[job.job_id]) for job in jobs]),
         np.array([sent_back[job.job_id] for job in jobs], dtype=np.int64),
         _uses(course, workload, done),
-        tuple(faults_of(workload, done)),
+        faults,
     )
 
 
