@@ -86,7 +86,7 @@ class Case:
 
 
 def patches_of(group: str) -> tuple[Patch, ...]:
-    """`load`: quotas and arrivals under `reclaim`; `eps` under `anticipatory`, on shorter stretches as it takes longer."""
+    """`load`: quotas and arrivals under `reclaim`; `eps` under `anticipatory`, on shorter stretches."""
     if group == "eps":
         settings = {"requeueable": "0", "lives": "learned", "arrivals": "learned"}
         change = {"kind": "settings", "set": {"eps": "0.005"}}

@@ -159,7 +159,7 @@ def check_world(world: World) -> None:
 
 
 def base_world(session: Session, row: ClusterRow) -> World:
-    """A cluster as it is.
+    """A cluster as it is; pools and nodes by name, as files are read.
 
     Raises:
         Conflict: if it has no pools yet.
@@ -167,10 +167,11 @@ def base_world(session: Session, row: ClusterRow) -> World:
     quotas = {pool.name: pool.quota_gpus for pool in store.pools(session, row.name)}
     if not quotas:
         raise Conflict(f"cluster {row.name} has no inventory yet: put its pools first")
-    nodes = tuple(
+    nodes = [
         Node(node.name, node.num_gpus, node.gpu_type, node.pool) for node in store.nodes(session, row.name)
-    )
-    return World(quotas, row.policy, dict(row.settings), nodes)
+    ]
+    by_name = tuple(sorted(nodes, key=lambda node: node.name))
+    return World(dict(sorted(quotas.items())), row.policy, dict(row.settings), by_name)
 
 
 def question_of(row: ClusterRow, arguments: Mapping[str, Any]) -> Question:

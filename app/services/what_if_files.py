@@ -79,7 +79,10 @@ def _base(cluster: Cluster) -> World:
     nodes = () if cluster.nodes is None else read_nodes(cluster.nodes)
     if cluster.nodes is not None:
         require_room(quotas, nodes, cluster.nodes)
-    return World(quotas, cluster.policy, dict(cluster.settings), tuple(nodes), is_placed=bool(nodes))
+    by_name = tuple(sorted(nodes, key=lambda node: node.name))
+    return World(
+        dict(sorted(quotas.items())), cluster.policy, dict(cluster.settings), by_name, is_placed=bool(nodes)
+    )
 
 
 def _jobs(cluster: Cluster) -> pd.DataFrame:
