@@ -281,8 +281,8 @@ def main() -> int:
     cases = [
         Case(patches_of(group), attempt, int(day))
         for group in chosen.groups.split(",")
-        for attempt in chosen.attempts.split(",")
         for day in chosen.from_days.split(",")
+        for attempt in chosen.attempts.split(",")
     ]
     table = Table(chosen.csv, COLUMNS, ("patch", "attempt", "from_day", "scope", "figure"))
     rows = complete(cases, chosen.bench, chosen.bench / chosen.pools, table, chosen.most)
