@@ -138,16 +138,15 @@ def cancel_sweep(
 
 def _out(seen: Seen) -> WhatIfOut:
     row, run = seen.row, seen.run
-    status = RunState.SUCCEEDED if run is None else RunState(run.status)
+    if run is not None:
+        status, error = RunState(run.status), run.error
+    elif row.answered_at is not None:
+        status, error = RunState.SUCCEEDED, None
+    else:
+        status, error = RunState.FAILED, "its run is gone; ask again"
     far = None if run is None or run.finished_at is not None else (run.result or {}).get("progress")
-    return WhatIfOut.model_validate(
-        {
-            **row.model_dump(exclude=_NOT_SHOWN),
-            "status": status,
-            "progress": far,
-            "error": None if run is None else run.error,
-        }
-    )
+    shown = row.model_dump(exclude=_NOT_SHOWN)
+    return WhatIfOut.model_validate({**shown, "status": status, "progress": far, "error": error})
 
 
 def _sweep_out(sweep: what_if_sweeps.Sweep) -> SweepOut:

@@ -2,11 +2,15 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple, cast
 
+from sqlalchemy.orm import QueryableAttribute, defer
 from sqlmodel import Session, and_, col, delete, or_, select
 
 from app.store.tables import Json, RunRow, SweepRow, WhatIfFigureRow, WhatIfRow
+
+_WITHOUT_ANSWER: Final = defer(cast("QueryableAttribute[Json | None]", WhatIfRow.answer))
+"""Answers are large; who looks at many does not read them."""
 
 
 class Place(NamedTuple):
@@ -34,8 +38,8 @@ def get_sweep(session: Session, sweep_id: str) -> SweepRow | None:
 
 
 def page(session: Session, cluster: str, before: Place | None, limit: int) -> Sequence[WhatIfRow]:
-    """What-ifs of a cluster, the newest first, those of sweeps included."""
-    query = select(WhatIfRow).where(WhatIfRow.cluster == cluster)
+    """What-ifs of a cluster, the newest first, those of sweeps included; their answers are not read."""
+    query = select(WhatIfRow).where(WhatIfRow.cluster == cluster).options(_WITHOUT_ANSWER)
     at, own_id = col(WhatIfRow.requested_at), col(WhatIfRow.what_if_id)
     if before is not None:
         query = query.where(
@@ -56,8 +60,8 @@ def page_of_sweeps(session: Session, cluster: str, before: Place | None, limit: 
 
 
 def points(session: Session, sweep_id: str) -> Sequence[WhatIfRow]:
-    """The what-ifs of a sweep, in the order of its grid."""
-    query = select(WhatIfRow).where(WhatIfRow.sweep_id == sweep_id)
+    """The what-ifs of a sweep, in the order of its grid; their answers are not read."""
+    query = select(WhatIfRow).where(WhatIfRow.sweep_id == sweep_id).options(_WITHOUT_ANSWER)
     return session.exec(query.order_by(col(WhatIfRow.position))).all()
 
 
