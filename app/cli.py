@@ -25,6 +25,7 @@ from app import (
     plan_cli,
     pull_cli,
     service_cli,
+    what_if_cli,
     why_cli,
 )
 from app.demo import cli as demo_cli
@@ -72,6 +73,7 @@ cli.add_typer(place_cli.commands)
 cli.add_typer(pack_cli.commands)
 cli.add_typer(packing_cli.commands)
 cli.add_typer(idle_cli.commands)
+cli.add_typer(what_if_cli.commands)
 
 # Everything else is imported where it is used: numpy, pandas and the models are slow to load.
 

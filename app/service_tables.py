@@ -82,7 +82,7 @@ def _pools(pools: list[dict[str, Any]]) -> Table:
         before, after = pool["baseline"], pool["changed"]
         table.add_row(
             Text(pool["pool"]),
-            str(before["jobs"]),
+            f"{before['jobs']:g}",
             *(
                 _number(world[name], unit, digits)
                 for name, unit, digits in (

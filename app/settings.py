@@ -47,7 +47,7 @@ class ServiceSettings(BaseSettings):
         clock_origin: from when on a faster clock counts; all processes have to agree on it.
         decide_limit_s: how long whoever asks for a decision waits for it.
         plan_limit_s, import_limit_s: how long a child process may take.
-        worker_slots: replans that one worker carries out at a time, and as many runs of other kinds.
+        worker_slots: replans that one worker carries out at a time, as many what-ifs, and as many other runs.
         worker_lease_s: after how long a silent worker counts as gone, and its runs are taken over.
         lease_s: after how long a silent executor's node counts as lost.
         poll_wait_s: how long an executor's poll is held open.

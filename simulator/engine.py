@@ -24,6 +24,7 @@ from domain.plans import Plan
 from domain.schedules import Schedule
 from simulator.pace import Pace
 from simulator.placed import PlacedPlans
+from simulator.quiet import QuietTimes
 from simulator.state import ClusterState
 from solver.desk import Desk
 from solver.policies.base import Policy
@@ -67,6 +68,7 @@ class Engine:
         placer: puts plans on nodes; None: GPUs are only counted.
         reclaim_s: for how long nobody has the GPUs of a guest that was sent back; they are only counted then.
         pace: says how fast jobs that share GPUs go; None: every job has its GPUs alone.
+        quiet: times in which no guest is started; None: there are none.
     """
 
     def __init__(  # noqa: PLR0913 - named, and each a part of the replay
@@ -83,6 +85,7 @@ class Engine:
         placer: PlacedPlans | None = None,
         reclaim_s: float = 0.0,
         pace: Pace | None = None,
+        quiet: QuietTimes | None = None,
     ) -> None:
         self._arrivals = sorted(jobs, key=submit_order)
         self._outcomes = outcomes
@@ -93,6 +96,7 @@ class Engine:
         self._placer = placer
         self._reclaim_s = reclaim_s
         self._pace = pace
+        self._quiet = quiet
         self._freeings: deque[tuple[float, int]] = deque()
         self._state = ClusterState(capacity_gpus)
         self._endings: list[tuple[float, int, str]] = []
@@ -142,6 +146,7 @@ class Engine:
             arrivals[k].submit_s if k < len(arrivals) else math.inf,
             self._freeings[0][0] if self._freeings else math.inf,
             math.inf if self._pace is None else self._pace.next_s(),
+            self._quiet.end_s(last_s) if self._quiet is not None and self._state.pending else math.inf,
         )
         if now_s == math.inf:
             return now_s
@@ -202,6 +207,8 @@ class Engine:
         while limit_gpus is not None:
             plan = self._desk.decide(now_s, min(limit_gpus, self._state.idle_gpus))
             limit_gpus = None
+            if self._quiet is not None:
+                plan = self._quiet.without_guests(plan, now_s)
             if self._placer is not None:
                 plan = self._placer.arrange(plan, now_s)
                 limit_gpus = self._placer.ask_again_gpus

@@ -1,10 +1,11 @@
 """A workload replayed under one policy: the forecasters, the policy and the engine put together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from data.pairs import PairTable
+from domain.changes.base import QuietTime
 from domain.errors import SettingError
 from domain.forecasts import LifetimeForecaster
 from domain.interference import PairRates
@@ -15,6 +16,7 @@ from simulator.engine import Engine, Progress
 from simulator.forecasting import Forecasters, build, choose, split_settings, training_of
 from simulator.packed import SharedGpus, pace_of, pairs_for
 from simulator.placed import DEFAULT_RULE, PlacedPlans, PlaceRule
+from simulator.quiet import QuietTimes
 from simulator.workload import Workload
 from solver.packing.share_model import ShareModel
 from solver.plan_rules import PlanOptions
@@ -72,6 +74,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
     checks_plans: bool = False,
     pairs: PairTable | None = None,
     share_model: ShareModel | None = None,
+    quiet: Sequence[QuietTime] = (),
 ) -> Replay:
     """Replay a workload under a policy.
 
@@ -87,6 +90,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
         checks_plans: whether the independent checker looks at every plan before it is carried out.
         pairs: measured rates of two jobs on one GPU; None: nobody shares.
         share_model: of rates under MPS shares that were not measured; None: the one with its defaults.
+        quiet: times in which nothing is lent.
 
     Raises:
         PlanError: if a plan cannot be, or breaks a rule that is checked.
@@ -104,6 +108,7 @@ def replay(  # noqa: PLR0913 - named, and each a part of the question
         checks_plans=checks_plans,
         pairs=pairs,
         share_model=share_model,
+        quiet=quiet,
     )
     schedule = made.engine.run()
     held_up_s = None if made.placer is None else made.placer.held_up_s
@@ -158,6 +163,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
     checks_plans: bool = False,
     pairs: PairTable | None = None,
     share_model: ShareModel | None = None,
+    quiet: Sequence[QuietTime] = (),
 ) -> Prepared:
     """Put a replay together: arguments and what is raised are those of `replay`."""
     spec = _spec(policy)
@@ -166,6 +172,8 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
     built = parse_settings(policy, spec.settings, own)
     forecasters = build(choice, training_of(workload, choice, seed), workload)
     cluster = workload.cluster
+    if quiet and not spec.has_own_lanes:
+        raise SettingError(f"policy {policy} knows no guests, so there are no times without lending")
     reclaim_s = getattr(built, "reclaim_s", 0.0)
     if reclaim_s > 0.0 and cluster.nodes:
         raise SettingError("reclaim_s is for replays that only count GPUs: leave out the nodes")
@@ -199,6 +207,7 @@ def prepare(  # noqa: PLR0913 - named, and each a part of the question
         placer=placer,
         reclaim_s=reclaim_s,
         pace=pace,
+        quiet=QuietTimes(quiet) if quiet else None,
         plan_check=_plan_check(workload, policy, rule_in_force, owes) if checks_plans else None,
     )
     in_force = {one.name: getattr(built, one.name) for one in fields(built)} | choice.as_settings()

@@ -157,7 +157,7 @@ def describe(workload: Workload, replay: Replay, reference: Lived) -> dict[str, 
         },
         **_fairness(workload, replay, lived, reference, use.lent_by_donor),
         **replay.notes,
-        "faults": _faults(workload, replay),
+        "faults": faults_of(workload, replay),
     }
 
 
@@ -242,7 +242,7 @@ def _fairness(
     }
 
 
-def _faults(workload: Workload, replay: Replay) -> list[str]:
+def faults_of(workload: Workload, replay: Replay) -> list[str]:
     """What the judges find: of every schedule, and of one whose jobs share GPUs how they do."""
     spec = POLICIES[replay.policy]
     options = CheckOptions(

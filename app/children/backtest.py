@@ -8,12 +8,14 @@ from typing import Any, Final
 import pandas as pd
 
 from app.children import main, tell_incumbent, tell_progress
-from app.children.what_if import jobs_of, without_impossible
+from app.children.fitting import without_impossible
+from app.children.what_if import jobs_of
 from app.services.compare import Choice, flat, run_each
 from app.store.engine import make_engine
 from data.history import History, content_hash
 from domain.errors import SettingError
 from simulator.report import finite
+from simulator.what_if.answer import with_requeueable
 from simulator.workload import make_workload
 from solver.policies import POLICIES
 
@@ -37,7 +39,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """
     engine = make_engine(os.environ["ANTECAST_DATABASE_URL"])
     try:
-        frame = jobs_of(engine, request["cluster"], set(request["requeueable_pools"]))
+        frame = with_requeueable(jobs_of(engine, request["cluster"]), request["requeueable_pools"])
     finally:
         engine.dispose()
     return backtest(frame, request)

@@ -14,7 +14,8 @@ import pandas as pd
 from sqlalchemy import Engine
 
 from app.children import main, tell_progress
-from app.children.what_if import table_row, without_impossible
+from app.children.fitting import without_impossible
+from app.children.what_if import table_row
 from app.store import history, live
 from app.store.engine import make_engine, reading
 from app.store.tables import JobRow, LiveState

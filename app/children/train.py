@@ -48,7 +48,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
                 f"policy {desk.epoch.policy} uses no forecasts: there is nothing to train; what would have "
                 "been under another one, a backtest says"
             )
-        frame = jobs_of(engine, request["cluster"], set())
+        frame = jobs_of(engine, request["cluster"])
         said = {
             "epoch": desk.epoch.number,
             "models": trained.choice.as_settings(),

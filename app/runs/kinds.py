@@ -23,9 +23,10 @@ class RunKind(StrEnum):
 
 
 class Queue(StrEnum):
-    """Where runs wait. Those of one kind and cluster are carried out one at a time, in order."""
+    """Where runs wait. Those of one kind and cluster are carried out one at a time (`Kind.is_alone`)."""
 
     REPLANS = "replans"
+    WHAT_IFS = "what-ifs"
     OTHERS = "others"
 
 
@@ -64,6 +65,7 @@ class Kind:
         keep: takes in an answer that the child handed out before a cancelled run was stopped, and makes the
             run's result of it; None where it came to nothing. Called instead of `publish`, or after it. A
             kind without it keeps nothing of such a run.
+        is_alone: whether of one cluster only one such run is carried out at a time, across all workers.
         warm_module: full name of a module of children that stay (`app.services.warm`); they are asked instead
             where the request names an entry of the log to answer for (`decided_seq`).
     """
@@ -73,6 +75,7 @@ class Kind:
     publish: Callable[[Assignment, Json, Json], Json]
     limit_s: float
     queue: Queue = Queue.OTHERS
+    is_alone: bool = True
     module: str | None = None
     keep: Callable[[Assignment, Json, Json], Json | None] | None = None
     warm_module: str | None = None

@@ -27,8 +27,12 @@ def kinds(settings: WorkerSettings) -> Mapping[str, Kind]:
         RunKind.WHAT_IF.value: Kind(
             child="what_if",
             load=lambda it: what_if.load(it.engine, it.cluster, it.arguments),
-            publish=lambda _it, _request, answer: answer,
+            publish=lambda it, _request, answer: what_if.publish(
+                it.engine, it.clock, it.run_id, it.arguments, answer
+            ),
             limit_s=settings.what_if_limit_s,
+            queue=Queue.WHAT_IFS,
+            is_alone=False,
         ),
         RunKind.TRAIN.value: Kind(
             child="train",

@@ -155,12 +155,13 @@ class Sweeper:
         return workflow.status == RUNNING and workflow.executor_id in alive
 
     def _enqueue(self, run: RunRow) -> None:
-        """Into the run's queue: of one kind and cluster one at a time, across all workers."""
+        """Into the run's queue: of one kind and cluster one at a time where that is asked for."""
+        kind = self._kinds[run.kind]
         options: EnqueueOptions = {
             "workflow_name": run.kind,
             "workflow_id": run.run_id,
-            "queue_name": self._kinds[run.kind].queue.value,
-            "queue_partition_key": f"{run.kind}/{run.cluster}",
+            "queue_name": kind.queue.value,
+            "queue_partition_key": f"{run.kind}/{run.cluster if kind.is_alone else run.run_id}",
         }
         self._client.enqueue(options, run.run_id)
 

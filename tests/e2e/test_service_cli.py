@@ -89,6 +89,20 @@ def test_a_what_if_is_asked_and_answered(ask, service, cluster):
     assert "vision" in shown.out
 
 
+def test_a_what_if_of_the_service_says_what_one_over_files_does(ask, service, cluster):
+    import_jobs(ask, service, cluster)
+    (service.folder / "pools.csv").write_text("pool,quota_gpus\nvision,1\nspeech,3\n")
+    flags = ["--quota", "vision=+1", "--days", "3", "--json"]
+    files = ["--jobs", service.folder / "jobs.csv", "--pools", service.folder / "pools.csv"]
+    answers = []
+    for whose in (["--cluster", cluster], [*files, "--base-policy", "fcfs"]):
+        result = ask("what-if", *whose, *flags)
+        assert result.code == 0, result.err
+        answers.append(json.loads(result.out))
+    assert answers[0]["difference"]["mean_queue_delay_s"] < 0
+    assert answers[0]["difference"] == pytest.approx(answers[1]["difference"], rel=1e-6)  # clocks differ
+
+
 def test_a_plan_is_made_and_printed(ask, cluster):
     result = ask("plan", "--cluster", cluster)
     assert result.code == 0, result.err

@@ -11,6 +11,7 @@ from app.store.tables.plans import PlanRow, PlanStatus
 from app.store.tables.run_events import RunEventKind, RunEventRow
 from app.store.tables.runs import RunRow, RunStatus, WorkerRow
 from app.store.tables.webhooks import DeliveryStatus, WebhookDeliveryRow, WebhookRow
+from app.store.tables.what_ifs import SweepRow, WhatIfFigureRow, WhatIfRow
 
 __all__ = [
     "NAMING",
@@ -47,7 +48,10 @@ __all__ = [
     "RunEventRow",
     "RunRow",
     "RunStatus",
+    "SweepRow",
     "WebhookDeliveryRow",
     "WebhookRow",
+    "WhatIfFigureRow",
+    "WhatIfRow",
     "WorkerRow",
 ]

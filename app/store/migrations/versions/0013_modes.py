@@ -10,7 +10,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision: Final = "0013"
-down_revision: Final = "0009"
+down_revision: Final = "0012"
 
 _JSON: Final = sa.JSON().with_variant(JSONB(), "postgresql")
 _INSTANT: Final = sa.DateTime(timezone=True)
