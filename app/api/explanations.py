@@ -11,7 +11,7 @@ from app.api.clusters import ClusterPath
 from app.api.deps import EngineDep
 from app.api.forecasts import AdvisersDep
 from app.schemas import explanations as schemas
-from app.schemas.base import MAX_NAME
+from app.schemas.base import MAX_NAME, MAX_NUMBER
 from app.services import explanations
 from app.services.explanations import JobExplained
 from app.services.times import to_instant
@@ -83,7 +83,10 @@ def explain_waiting(
 
 @router.get("/decisions/{seq}/explanation", summary="Why a decision holds GPUs and sends guests back")
 def explain_decision(
-    cluster: ClusterPath, seq: Annotated[int, Path(ge=1)], engine: EngineDep, advisers: AdvisersDep
+    cluster: ClusterPath,
+    seq: Annotated[int, Path(ge=1, le=MAX_NUMBER)],
+    engine: EngineDep,
+    advisers: AdvisersDep,
 ) -> schemas.DecisionExplanationOut:
     """For whom, with numbers that can be worked out from the log. One long past takes as long as training."""
     found = explanations.of_decision(engine, advisers, cluster, seq)

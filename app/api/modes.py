@@ -10,7 +10,7 @@ from app.api.auth import ApplierDep, PlannerDep, require
 from app.api.deps import ClockDep, EngineDep, RunsDep
 from app.api.etags import etag
 from app.api.runs import location, run_out
-from app.schemas.base import ClusterName
+from app.schemas.base import ClusterName, Day
 from app.schemas.clusters import ClusterOut
 from app.schemas.modes import (
     ActionOut,
@@ -122,7 +122,7 @@ def ask_for_observation(
 def list_observations(
     cluster: ClusterName,
     engine: EngineDep,
-    before: Annotated[date | None, Query()] = None,
+    before: Annotated[Day | None, Query()] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
 ) -> ObservationsOut:
     """Pages by day: `before` is the `next_before` of the page before."""
@@ -132,7 +132,7 @@ def list_observations(
 
 
 @router.get("/observations/{day}", tags=["modes"], summary="An observed day", dependencies=READS)
-def get_observation(cluster: ClusterName, day: date, engine: EngineDep) -> ObservationOut:
+def get_observation(cluster: ClusterName, day: Day, engine: EngineDep) -> ObservationOut:
     """Days are in UTC."""
     return _observation(observations.get(engine, cluster, day))
 

@@ -10,7 +10,7 @@ from app.api.auth import ApplierDep, require
 from app.api.deps import ClockDep, EngineDep
 from app.api.etags import IfMatchDep, etag
 from app.clock import Clock
-from app.schemas.base import ClusterName
+from app.schemas.base import MAX_NUMBER, ClusterName
 from app.schemas.plans import HoldCheckOut, HoldForecastOut, PlanDiffOut, PlanOut, PlansOut, PlanState
 from app.services import hold_checks, plan_diff, plan_review, planning
 from app.services.clusters import require as require_cluster
@@ -48,7 +48,7 @@ def list_plans(
     cluster: ClusterName,
     engine: EngineDep,
     clock: ClockDep,
-    before: Annotated[int | None, Query(ge=1)] = None,
+    before: Annotated[int | None, Query(ge=1, le=MAX_NUMBER)] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 20,
 ) -> PlansOut:
     """Pages by number: `before` is the `next_before` of the page before."""

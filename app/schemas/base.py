@@ -1,10 +1,19 @@
 """What all bodies have in common: nothing unknown, nothing unbounded, nothing a database cannot hold."""
 
+import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 MAX_NAME: Final = 255
 """Longest name of a job, pool, node or user, characters."""
@@ -15,6 +24,7 @@ MAX_GPUS: Final = 1_000_000
 MAX_NUMBER: Final = 2**53
 """Largest number that counts something: what JSON carries exactly, and any database holds."""
 
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _FIRST_YEAR: Final = 1970
 _LAST_YEAR: Final = 2200
 
@@ -27,6 +37,16 @@ def _in_utc(instant: datetime) -> datetime:
 
 Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 """An instant in RFC 3339 with a time zone; UTC inside."""
+
+
+def _spelled_out(day: object) -> object:
+    if isinstance(day, str) and _DAY.fullmatch(day) is None:
+        raise ValueError("a day is written YYYY-MM-DD")
+    return day
+
+
+Day = Annotated[date, BeforeValidator(_spelled_out)]
+"""A day in UTC, as in RFC 3339; a number of seconds is none."""
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 """Name of a job, pool, node or user."""

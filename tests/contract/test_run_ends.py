@@ -112,7 +112,7 @@ def test_a_run_past_its_limit_fails_clearly_and_makes_room(database, runs, tmp_p
         assert not any(map(is_alive, pids(tmp_path)))
         over(database, after)
     assert (failed.status, failed.result) == ("failed", None)
-    assert "was stopped after 0.5 s; give it less to do or raise its limit" in failed.error
+    assert "was stopped after 2 s; give it less to do or raise its limit" in failed.error
     assert events(database, slow) == ["queued", "started", "finished"]
 
 

@@ -148,6 +148,7 @@ def tried(folder: Path, url: str, key: str, settings: str) -> tuple[subprocess.C
     (folder / "schemathesis.toml").write_text(settings, encoding="utf-8")
     command = [str(Path(sys.executable).with_name("st")), "run", f"{url}/openapi.json", "--no-color"]
     command += ["--checks", "all", "--continue-on-failure", "--report", "json", "--warnings", "off"]
+    command += ["--request-timeout", "60"]
     command += ["--report-json-path", str(folder / "report.json"), "--header", f"Authorization: Bearer {key}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     return done, json.loads((folder / "report.json").read_text(encoding="utf-8"))
