@@ -44,9 +44,13 @@ class Database:
         """One more, as another process would have it."""
         engine = make_engine(self.url)
         self._made.append(engine)
+        self.watch(engine)
+        return engine
+
+    def watch(self, engine: Engine) -> None:
+        """Have an engine's connections closed after the test, also those that a thread gives back late."""
         if not self.is_sqlite:
             event.listen(engine, "connect", lambda connection, _record: self._connected.append(connection))
-        return engine
 
     def dispose(self) -> None:
         for engine in self._made:

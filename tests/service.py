@@ -91,13 +91,11 @@ def open_service(database: Database) -> Iterator[Opener]:
             clock = HandClock()
             made = ServiceSettings(**({"auth": "off", "database_url": database.url} | settings))
             app = create_app(made, clock=clock)
-            return Service(
-                stack.enter_context(
-                    TestClient(app, base_url="http://127.0.0.1", client=client, raise_server_exceptions=False)
-                ),
-                database,
-                clock,
+            asking = stack.enter_context(
+                TestClient(app, base_url="http://127.0.0.1", client=client, raise_server_exceptions=False)
             )
+            database.watch(app.state.engine)
+            return Service(asking, database, clock)
 
         yield opened
 

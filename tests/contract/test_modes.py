@@ -44,7 +44,8 @@ class Says:
         self.happens = happens
         self.answer = {"starts": [], "send_backs": [], "conversions": [], "holds": []} | answer
 
-    def ask(self, _cluster: str, _epoch: int, _seq: int) -> Json:
+    def ask(self, _cluster: str, _epoch: int, _seq: int, *, explain: bool | None = None) -> Json:
+        assert explain is None
         if self.happens is not None:
             self.happens()
         return {**self.answer, "ask_again_s": None, "took_ms": 1.0}

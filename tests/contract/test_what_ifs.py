@@ -15,7 +15,7 @@ from app.store.tables import HistoryImportRow, RunStatus
 from domain.questions import Futures, Question
 
 MORE = {"kind": "quota", "pool": "vision", "by_gpus": 2}
-ITS_OWN = {"what_ifs", "what_if_sweeps", "what_if_figures", "runs"}
+ITS_OWN = {"what_ifs", "what_if_sweeps", "what_if_figures", "runs", "run_events"}
 EMPTY = dict.fromkeys(history.JOB_COLUMNS)
 
 

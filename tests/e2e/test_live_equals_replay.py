@@ -127,7 +127,7 @@ class TestPhilly:
     pytestmark = needs_bench_data
 
     TRAIN_UNTIL_S = 1_641_600.0
-    STRETCH_S = 18 * 3600.0
+    STRETCH_S = 9 * 3600.0
 
     def test_live_decisions_on_philly_pools_equal_the_replay_and_the_referee_accepts_them(
         self, tmp_path: Path
@@ -142,7 +142,7 @@ class TestPhilly:
         with serving(url) as client, working(url, tmp_path / "worker.log"):
             begin(client, workload, earlier, "anticipatory", settings)
             schedule, remote = live(client, workload, "anticipatory")
-        assert remote.decisions > 1_000
+        assert remote.decisions > 300
         assert schedule.stretches == offline.schedule.stretches
         frame.drop(columns="start_s").to_csv(tmp_path / "jobs.csv", index=False)
         write_schedule(tmp_path / "schedule.csv", schedule.stretches)
