@@ -1,5 +1,6 @@
 """The service in this process, on a database of the test's own, through its whole ASGI stack."""
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -24,7 +25,9 @@ structlog.configure(  # without settings it draws tracebacks with all variables,
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
-    ]
+    ],
+    # not to what a test captures as the output of a command
+    logger_factory=structlog.PrintLoggerFactory(sys.__stderr__),
 )
 
 LOCAL = ("127.0.0.1", 50_000)
