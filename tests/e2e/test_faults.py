@@ -203,7 +203,10 @@ def test_ten_megabytes_of_garbage_are_refused_and_leave_nothing_behind(impatient
 
 
 def test_told_to_stop_it_lets_requests_under_way_end(tmp_path):
-    with serving(f"sqlite:///{tmp_path}/antecast.db", tmp_path, "--no-worker", stop_wait_s=25) as (process, port):
+    with serving(f"sqlite:///{tmp_path}/antecast.db", tmp_path, "--no-worker", stop_wait_s=25) as (
+        process,
+        port,
+    ):
         size = f"Content-Length: {len(CLUSTER)}"
         head = HEAD.format(path="/v1/clusters", kind="application/json", size=size).encode()
         with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
