@@ -24,6 +24,18 @@ NOT_REACHED = {
     "POST /v1/executors/enroll": "a token is good once, and the test needed an executor",
     "GET /v1/executors/{executor_id}/desired": "its session is over once the tool has opened another",
     "POST /v1/executors/{executor_id}/status": "likewise",
+    "GET /v1/clusters/{cluster}/actions/{number}": "only in advise",
+    "POST /v1/clusters/{cluster}/actions/{number}/accept": "only in advise",
+    "POST /v1/clusters/{cluster}/actions/{number}/reject": "only in advise",
+    "GET /v1/clusters/{cluster}/observations/{day}": "only if observed",
+    "GET /v1/clusters/{cluster}/plans/{plan_id}/diff": "there is no draft",
+    "POST /v1/clusters/{cluster}/plans/{plan_id}/approve": "there is no draft",
+    "POST /v1/clusters/{cluster}/plans/{plan_id}/reject": "there is no draft",
+    "POST /v1/clusters/{cluster}/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": "nothing has been delivered",
+    "POST /v1/clusters/{cluster}/what-if-sweeps": "its change is none",
+    "GET /v1/clusters/{cluster}/what-if-sweeps/{sweep_id}": "its change is none",
+    "POST /v1/clusters/{cluster}/what-if-sweeps/{sweep_id}/cancel": "its change is none",
+    "GET /v1/clusters/{cluster}/what-ifs/compare": "its change is none",
     "POST /v1/clusters/{cluster}/pauses": "only executors pause, and the job they would have to run",
 }
 """Operations at which no request of the tool can succeed, and why. They are tried all the same."""
