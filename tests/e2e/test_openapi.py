@@ -31,7 +31,7 @@ NOT_REACHED = {
     "GET /v1/clusters/{cluster}/plans/{plan_id}/diff": "there is no draft",
     "POST /v1/clusters/{cluster}/plans/{plan_id}/approve": "there is no draft",
     "POST /v1/clusters/{cluster}/plans/{plan_id}/reject": "there is no draft",
-    "POST /v1/clusters/{cluster}/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": "nothing has been delivered",
+    "POST /v1/clusters/{cluster}/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": "there is none",
     "POST /v1/clusters/{cluster}/what-if-sweeps": "its change is none",
     "GET /v1/clusters/{cluster}/what-if-sweeps/{sweep_id}": "its change is none",
     "POST /v1/clusters/{cluster}/what-if-sweeps/{sweep_id}/cancel": "its change is none",
