@@ -61,6 +61,7 @@ def run(commands: list[str], folder: Path) -> list[str]:
     script += "\n".join(f"echo '{MARK}'\n{block}" for block in commands)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("ANTECAST_")}
     env = {**clean, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(folder)}
+    env["ANTECAST_DECIDE_LIMIT_S"] = "55"  # however slow the machine is
     with subprocess.Popen(
         ["bash", "-c", script],  # noqa: S607 - whichever the reader has
         cwd=folder,
