@@ -153,6 +153,17 @@ class ParameterIn(Received):
 class SweepIn(Over):
     """A grid of what-ifs."""
 
+    model_config = with_example(
+        parameters=[
+            {
+                "name": "GPUs",
+                "change": {"kind": "quota", "pool": "vision", "by_gpus": "$", "from": "others"},
+                "values": [1, 2],
+            }
+        ],
+        days=3.0,
+    )
+
     name: Annotated[Name | None, Field(description="what people call it")] = None
     changes: Annotated[
         list[ChangeIn], Field(max_length=MAX_CHANGES - 2, description="what all points have in common")

@@ -28,14 +28,9 @@ NOT_REACHED = {
     "POST /v1/clusters/{cluster}/actions/{number}/accept": "only in advise",
     "POST /v1/clusters/{cluster}/actions/{number}/reject": "only in advise",
     "GET /v1/clusters/{cluster}/observations/{day}": "only if observed",
-    "GET /v1/clusters/{cluster}/plans/{plan_id}/diff": "there is no draft",
     "POST /v1/clusters/{cluster}/plans/{plan_id}/approve": "there is no draft",
     "POST /v1/clusters/{cluster}/plans/{plan_id}/reject": "there is no draft",
     "POST /v1/clusters/{cluster}/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": "there is none",
-    "POST /v1/clusters/{cluster}/what-if-sweeps": "its change is none",
-    "GET /v1/clusters/{cluster}/what-if-sweeps/{sweep_id}": "its change is none",
-    "POST /v1/clusters/{cluster}/what-if-sweeps/{sweep_id}/cancel": "its change is none",
-    "GET /v1/clusters/{cluster}/what-ifs/compare": "its change is none",
     "POST /v1/clusters/{cluster}/pauses": "only executors pause, and the job they would have to run",
 }
 """Operations at which no request of the tool can succeed, and why. They are tried all the same."""
@@ -132,9 +127,14 @@ def furnish(url: str, key: str) -> tuple[dict[str, str], str]:
         events = [{"kind": "submitted", "job_id": name, "job": job} for name in ("job-1", "job-2")]
         events += [{"kind": "started", "job_id": "job-1"}]
         ask("POST", f"{path}/events", json={"events": events})
-        run = ask("POST", f"{path}/replans")
-        until(lambda: ask("GET", f"/v1/runs/{run['run_id']}")["status"] == "succeeded")
+        for _ in range(2):  # so that a plan has one before it
+            run = ask("POST", f"{path}/replans")
+            until(lambda run=run: ask("GET", f"/v1/runs/{run['run_id']}")["status"] == "succeeded")
         plan = ask("GET", f"{path}/plans/latest")
+        change = {"kind": "quota", "pool": "vision", "by_gpus": 1, "from": "others"}
+        what_if = ask("POST", f"{path}/what-ifs", json={"changes": [change], "days": 3})
+        axis = {"name": "GPUs", "change": change | {"by_gpus": "$"}, "values": [1, 2]}
+        sweep = ask("POST", f"{path}/what-if-sweeps", json={"parameters": [axis]})
         token = ask("POST", f"{path}/join-tokens", json={"node": "node-1", "ttl_s": 600})["token"]
         enrolled = ask(
             "POST", "/v1/executors/enroll", json={"token": token, "node": "node-1", "version": "1"}
@@ -148,11 +148,14 @@ def furnish(url: str, key: str) -> tuple[dict[str, str], str]:
         "job_id": "job-1",
         "run_id": run["run_id"],
         "plan_id": plan["plan_id"],
+        "what_if_id": what_if["run_id"],
+        "sweep_id": sweep["sweep_id"],
         "import_id": imported["import_id"],
         "executor_id": enrolled["executor_id"],
         "key_id": other["key"].split("_")[1],
     }
-    return {f"path.{name}": str(value) for name, value in names.items()}, enrolled["secret"]
+    found = {f"path.{name}": str(value) for name, value in names.items()}
+    return found | {"query.ids": what_if["run_id"]}, enrolled["secret"]
 
 
 def tried(folder: Path, url: str, key: str, settings: str) -> tuple[subprocess.CompletedProcess[str], dict]:
